@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import orjson
+
 from contract.generation import Generation
 from contract.manifest import BASELINE, GRAPH_METHODS, Detection, File, Graph, Kind, Port, TextRule
 from service.explanations.query import resolve
@@ -131,6 +133,11 @@ def controls(query, kind="encoder", **lengths):
     """Return the controls of the graph for a query, and those of one kind, for an input of these lengths."""
     all_controls = controls_of(query, lengths or {"image": TOKENS})
     return all_controls, next(one for one in all_controls.kinds if one.kind.kind == kind)
+
+
+def dumped(document):
+    """Return a document as an answer in JSON has it."""
+    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def read(stack, query, **lengths):

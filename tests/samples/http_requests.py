@@ -1,5 +1,7 @@
 """Requests to the two bundled models: paths, headers and inputs."""
 
+import struct
+
 from tests.conftest import ROOT
 
 CLASSIFY, GENERATE = "/v1/models/digits/classify", "/v1/models/dates/generate"
@@ -9,3 +11,8 @@ SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 WRITTEN_DATES = ["the twenty-third of March 2021", "3/23/21", "Tue 23 Mar 2021", "23.III.2021", "MARCH 23RD,  2021"]
 EVERY_MAP = {"method": "raw", "layers": "all", "heads": "all", "queries": "all", "digits": 9}
 """Options of attention."""
+
+
+def packed(*elements):
+    """Return elements as binary inputs of the Open Inference Protocol have them."""
+    return b"".join(struct.pack("<I", len(one)) + one for one in elements)

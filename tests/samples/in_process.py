@@ -8,6 +8,7 @@ import time
 
 import httpx
 import structlog
+from fastapi.testclient import TestClient
 
 from service.app import create_admin, create_app
 from service.process.server import OtherServer, uvicorn_config
@@ -48,6 +49,17 @@ def in_process(artifacts, **settings):
             for server, _ in servers:
                 server.should_exit = True
             thread.join()
+
+
+@contextlib.contextmanager
+def inside(artifacts, **settings):
+    """Give a client of the application without a port, once it is ready, and its models to look into."""
+    settings = Settings(artifacts=artifacts, **settings)
+    models = load(settings)
+    with TestClient(create_app(settings, models, open_store(settings))) as client:
+        while client.get("/health/ready").status_code != 200:
+            time.sleep(0.01)
+        yield client, models
 
 
 async def serve(servers):

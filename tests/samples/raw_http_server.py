@@ -127,8 +127,11 @@ class Running:
         self.thread.join(10)
 
     def wait_until_closed(self, count=0):
-        deadline = time.monotonic() + 5
-        while self.open > count:
+        self.wait_for(lambda: self.open <= count)
+
+    def wait_for(self, condition, seconds=30):
+        deadline = time.monotonic() + seconds
+        while not condition():
             assert time.monotonic() < deadline, f"{self.open} connections are left"
             time.sleep(0.01)
 
@@ -139,6 +142,14 @@ def read_all(client):
         while more := client.recv(1 << 16):
             found += more
     return found
+
+
+def ask(client, sent):
+    """Send over a connection that is kept, and return the beginning of the answer, which is a good one."""
+    client.sendall(sent)
+    answer = client.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    return answer
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from service.runtime.session import Session
 from service.settings import Settings
 from service.store import open_store
 from tests.conftest import ROOT
+from tests.samples.in_process import inside
 
 
 def test_until_every_session_has_run_the_service_is_live_and_not_ready(light, monkeypatch):
@@ -120,13 +121,11 @@ def test_a_look_at_the_device_that_fails_is_not_the_last(light, monkeypatch):
 def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed(light, monkeypatch):
     monkeypatch.setattr("service.app.WATCH_SECONDS", 0.05)
     monkeypatch.setattr("service.state.HANG_SECONDS", 0.2)
-    settings = Settings(artifacts=light, request_seconds=0.2)
-    app, go_on = create_app(settings, load(settings), open_store(settings)), threading.Event()
-    with TestClient(app) as client:
-        while client.get("/health/ready").status_code == 503:
-            time.sleep(0.01)
+    go_on = threading.Event()
+    with inside(light, request_seconds=0.2) as (client, models):
+        state = client.app.state
         monkeypatch.setattr(Session, "warm_up", lambda session, lengths: go_on.wait(20))
-        app.state.regard.models["dates"].lanes[0].failures = 3
+        models["dates"].lanes[0].failures = 3
         assert client.get("/health/ready").status_code == 200
         with structlog.testing.capture_logs() as logs:
             until = time.monotonic() + 10
@@ -135,11 +134,11 @@ def test_a_device_that_hangs_while_a_failing_model_is_warmed_up_again_is_noticed
         for path in ("/health/live", "/health/ready", "/v2/health/ready"):
             answer = client.get(path)
             assert (answer.status_code, "does not come back from a run" in answer.text) == (503, True), path
-        assert b"regard_ready 0.0" in app.state.metrics.text()
-        assert app.state.regard.failure is None
+        assert b"regard_ready 0.0" in state.metrics.text()
+        assert state.regard.failure is None
         ended = []
         monkeypatch.setattr("service.app.ENDED_AFTER_SECONDS", 0.1)
-        monkeypatch.setattr(app.state.regard, "fail", ended.append)
+        monkeypatch.setattr(state.regard, "fail", ended.append)
         while not ended and time.monotonic() < until:
             time.sleep(0.05)
         go_on.set()

@@ -3,26 +3,23 @@ import functools
 import json
 
 import pytest
-from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.options import GenerateOptions
 from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
+from tests.samples.in_process import inside
 
 
 def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatch):
     """How long texts are is guessed by those that came before, so that a full queue refuses for next to nothing."""
-    settings, seen = Settings(artifacts=artifacts, request_seconds=3600), []
-    models = load(settings)
-    dates = models["dates"]
-    tokenizer = dates.inputs.tokenizer
-    encode = tokenizer.encode
-    monkeypatch.setattr(tokenizer, "encode", lambda text, **options: seen.append(text) or encode(text, **options))
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        while client.get("/health/ready").status_code != 200:
-            pass
+    seen = []
+    with inside(artifacts, request_seconds=3600) as (client, models):
+        dates = models["dates"]
+        tokenizer = dates.inputs.tokenizer
+        encode = tokenizer.encode
+        monkeypatch.setattr(tokenizer, "encode", lambda text, **options: seen.append(text) or encode(text, **options))
         ask = functools.partial(client.post, "/v1/models/dates/generate", json={"inputs": ["3 May 2021"] * 8})
         answer = ask()
         assert answer.status_code == 200
@@ -40,11 +37,7 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
 
 
 def test_alternatives_are_counted_before_anything_runs(artifacts):
-    settings = Settings(artifacts=artifacts, max_answer_bytes=20_000)
-    models = load(settings)
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        while client.get("/health/ready").status_code != 200:
-            pass
+    with inside(artifacts, max_answer_bytes=20_000) as (client, _):
         asked = {"inputs": ["3 May 2021"] * 2, "max_new_tokens": 8, "alternatives": 20}
         refused = client.post("/v1/models/dates/generate", json=asked)
         assert (refused.status_code, refused.json()["detail"]) == (
@@ -59,22 +52,17 @@ def test_alternatives_are_counted_before_anything_runs(artifacts):
 
 
 def test_a_stream_with_steps_is_admitted_for_a_run_of_each_token(artifacts, monkeypatch):
-    settings, admitted = Settings(artifacts=artifacts), []
-    models = load(settings)
-    dates = models["dates"]
-    permit = dates.attention_budget.permit
-    monkeypatch.setattr(
-        dates.attention_budget, "permit", lambda cost, priority: admitted.append(cost) or permit(cost, priority)
-    )
+    admitted = []
     body = {
         "inputs": "3 May 2021",
         "stream": True,
         "max_new_tokens": 8,
         "attention": {"method": "raw", "kind": "cross"},
     }
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        while client.get("/health/ready").status_code != 200:
-            pass
+    with inside(artifacts) as (client, models):
+        budget = models["dates"].attention_budget
+        permit = budget.permit
+        monkeypatch.setattr(budget, "permit", lambda cost, priority: admitted.append(cost) or permit(cost, priority))
         for steps in (False, True):
             answer = client.post(
                 "/v1/models/dates/generate", json=body | {"attention": {**body["attention"], "steps": steps}}

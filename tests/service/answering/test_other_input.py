@@ -3,26 +3,17 @@
 import base64
 
 import pytest
-from fastapi.testclient import TestClient
 
-from service.app import create_app
 from service.inputs.sandbox.decoder_pool import PIXELS_PER_IMAGE
-from service.repository.loading import load
-from service.settings import Settings
-from service.store import open_store
-from tests.conftest import ROOT
+from tests.samples.http_requests import SEVEN
+from tests.samples.in_process import inside
 
-SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 INPUTS = 2
 
 
 @pytest.fixture(scope="module")
 def service(dino):
-    settings = Settings(artifacts=dino, request_seconds=3600)
-    models = load(settings)
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        while client.get("/health/ready").status_code != 200:
-            pass
+    with inside(dino, request_seconds=3600) as (client, models):
         yield client, models["digits-dino"]
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
 from contract.generation import Generation, Sampling
 from service.answering.call import Answered
@@ -18,15 +17,11 @@ from service.api.openai.documents import Chunks, Completion, Completions
 from service.api.openai.errors import Errors
 from service.api.openai.fields import UNSERVED, CompletionsOptions, EmbeddingsOptions
 from service.api.openai.openapi_schema import OpenAIError
-from service.app import create_app
 from service.errors import Broken, Unacceptable
 from service.options import parse
-from service.repository.loading import load
-from service.settings import Settings
-from service.store import open_store
 from tests.samples.api_keys import bearer, line
 from tests.samples.documented import Documented
-from tests.samples.in_process import in_process
+from tests.samples.in_process import in_process, inside
 
 EMBEDDINGS, COMPLETIONS, CHAT = "/v1/embeddings", "/v1/completions", "/v1/chat/completions"
 TEXTS = ["hello", "a longer text, of more tokens than the other"]
@@ -61,13 +56,9 @@ def client(folder):
 
 
 @pytest.fixture
-def inside(light):
+def served(light):
     """A service of dates in this process: its client, and its model."""
-    settings = Settings(artifacts=light, request_seconds=3600)
-    models = load(settings)
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        while client.get("/health/ready").status_code != 200:
-            pass
+    with inside(light, request_seconds=3600) as (client, models):
         yield client, models["dates"]
 
 
@@ -407,8 +398,8 @@ def test_keys_are_sent_as_openais_clients_send_them(light, tmp_path):
         assert client.post(COMPLETIONS, json=COMPLETE, headers=bearer("one")).status_code == 200
 
 
-def test_a_full_queue_says_when_to_come_again(inside):
-    client, dates = inside
+def test_a_full_queue_says_when_to_come_again(served):
+    client, dates = served
     with dates.prediction_budget.permit(dates.prediction_budget.limit):
         answer = client.post(COMPLETIONS, json=COMPLETE)
     assert answer.status_code == 429
@@ -424,8 +415,8 @@ def test_a_full_queue_says_when_to_come_again(inside):
         ("failed", "model: its runs fail, the service's log says why; it is tried again every few seconds"),
     ],
 )
-def test_a_model_that_cannot_run_is_named_as_the_servers_fault(inside, monkeypatch, state, said):
-    client, dates = inside
+def test_a_model_that_cannot_run_is_named_as_the_servers_fault(served, monkeypatch, state, said):
+    client, dates = served
     monkeypatch.setattr(dates, "state", state)
     answer = client.post(COMPLETIONS, json=COMPLETE)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
@@ -435,8 +426,8 @@ def test_a_model_that_cannot_run_is_named_as_the_servers_fault(inside, monkeypat
 
 
 @pytest.mark.parametrize("failure", [Broken("model: failed"), RuntimeError("a secret")], ids=["refusal", "bug"])
-def test_a_stream_that_fails_ends_with_an_error(inside, monkeypatch, failure):
-    client, dates = inside
+def test_a_stream_that_fails_ends_with_an_error(served, monkeypatch, failure):
+    client, dates = served
     generate = dates.generate
 
     async def fail(source, options, grew):
@@ -454,8 +445,8 @@ def test_a_stream_that_fails_ends_with_an_error(inside, monkeypatch, failure):
     assert json.loads(last.removeprefix("data: ")) == {"error": error}
 
 
-def test_a_priority_holds_here_too(inside):
-    client, dates = inside
+def test_a_priority_holds_here_too(served):
+    client, dates = served
     with dates.prediction_budget.permit(dates.prediction_budget.limit // 2):
         assert client.post(COMPLETIONS, json={**COMPLETE, "priority": "batch"}).status_code == 429
         assert client.post(COMPLETIONS, json=COMPLETE).status_code == 200

@@ -61,10 +61,21 @@ async def test_a_lone_item_runs_at_once():
     assert recorder.batches == [[4]]
 
 
-async def test_what_arrives_while_a_batch_runs_is_the_next_batch():
-    async with working_lane() as (lane, recorder):
-        assert await while_busy(lane, recorder, *(lane.submit(item, 1) for item in (1, 2, 3))) == [10, 20, 30]
-    assert recorder.batches == [[0], [1, 2, 3]]
+GATHERED = {  # the items, sizes and buckets that arrive while a batch runs, and the batches after it
+    "what arrives while a batch runs is the next batch": ({}, [(1, 1), (2, 1), (3, 1)], [[1, 2, 3]]),
+    "a batch is cut by what its padding costs": ({"limit": 60}, [(1, 10), (2, 30), (3, 10), (4, 10)], [[1, 2], [3, 4]]),
+    "no batch is larger than what runs at once": ({"at_once": 4}, [(1, 2), (2, 2), (3, 2), (4, 9)], [[1, 2], [3], [4]]),
+    "an item larger than the limit runs alone": ({"limit": 60}, [(1, 500), (2, 1)], [[1], [2]]),
+    "the oldest item leads its bucket": ({}, [(1, 1, 64), (2, 1, 8), (3, 1, 64), (4, 1, 8)], [[1, 3], [2, 4]]),
+}
+
+
+@pytest.mark.parametrize(("settings", "submitted", "batches"), GATHERED.values(), ids=GATHERED)
+async def test_items_that_gather_while_a_batch_runs_are_divided_into_batches(settings, submitted, batches):
+    async with working_lane(**settings) as (lane, recorder):
+        found = await while_busy(lane, recorder, *(lane.submit(*one) for one in submitted))
+    assert found == [10 * item for item, *_ in submitted]
+    assert recorder.batches == [[0], *batches]
 
 
 async def test_the_next_batch_begins_before_the_callers_of_the_one_before_go_on():
@@ -90,22 +101,9 @@ async def test_the_next_batch_begins_before_the_callers_of_the_one_before_go_on(
     assert running == [True]
 
 
-async def test_a_batch_is_cut_by_what_its_padding_costs():
-    async with working_lane(limit=60) as (lane, recorder):
-        sizes = [(1, 10), (2, 30), (3, 10), (4, 10)]
-        await while_busy(lane, recorder, *(lane.submit(item, size) for item, size in sizes))
-    assert recorder.batches == [[0], [1, 2], [3, 4]]
-
-
-async def test_no_batch_is_larger_than_what_runs_at_once_so_that_others_have_their_turn_in_between():
-    async with working_lane(at_once=4) as (lane, recorder):
-        await while_busy(lane, recorder, *(lane.submit(item, 2) for item in (1, 2, 3)), lane.submit(4, 9))
-    assert recorder.batches == [[0], [1, 2], [3], [4]]
-
-
 async def test_batches_that_are_small_for_their_turns_run_beside_one_another():
     """The limit is for all of them; what runs at once is of each."""
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=30)
 
     def run(items):
         if items != [0]:
@@ -114,19 +112,6 @@ async def test_batches_that_are_small_for_their_turns_run_beside_one_another():
 
     async with working_lane(limit=8, run=run, cores=2, at_once=4) as (lane, _):
         await asyncio.gather(*(lane.submit(item, 2) for item in (1, 2, 3, 4)))
-
-
-async def test_an_item_larger_than_the_limit_runs_alone():
-    async with working_lane(limit=60) as (lane, recorder):
-        await while_busy(lane, recorder, lane.submit(1, 500), lane.submit(2, 1))
-    assert recorder.batches == [[0], [1], [2]]
-
-
-async def test_items_of_a_bucket_run_together_and_the_oldest_leads():
-    async with working_lane() as (lane, recorder):
-        items = [(1, 64), (2, 8), (3, 64), (4, 8)]
-        await while_busy(lane, recorder, *(lane.submit(item, 1, bucket) for item, bucket in items))
-    assert recorder.batches == [[0], [1, 3], [2, 4]]
 
 
 async def test_a_cancelled_item_never_runs():
@@ -142,21 +127,6 @@ async def test_a_cancelled_item_never_runs():
         assert await kept == 20
         await first
     assert recorder.batches == [[0], [2]]
-
-
-async def test_a_failed_batch_is_answered_and_the_next_one_runs():
-    calls = []
-
-    def run(items):
-        calls.append(items)
-        if len(calls) == 1:
-            raise ValueError("secret words")
-        return items
-
-    async with working_lane(run=run) as (lane, _):
-        with pytest.raises(RuntimeError, match=r"^toy: the batch failed$"):
-            await lane.submit(1, 1)
-        assert await lane.submit(2, 1) == 2
 
 
 async def test_one_bad_item_of_a_batch_fails_alone():
@@ -221,21 +191,27 @@ async def test_batches_grow_again_once_the_device_may_have_room(monkeypatch):
             assert lane._limit == limit
 
 
-@pytest.mark.parametrize("death", [SystemExit, KeyboardInterrupt, type("PanicException", (BaseException,), {})])
-async def test_an_exception_that_would_end_the_thread_fails_one_batch(death):
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (ValueError, "exception"),
+        *((one, "worker") for one in (SystemExit, KeyboardInterrupt, type("PanicException", (BaseException,), {}))),
+    ],
+)
+async def test_a_failed_batch_is_answered_and_the_next_one_runs(error, cause):
     calls = []
 
     def run(items):
         calls.append(items)
         if len(calls) == 1:
-            raise death("secret words")
+            raise error("secret words")
         return items
 
     async with working_lane(run=run) as (lane, _):
         with pytest.raises(RuntimeError, match=r"^toy: the batch failed$"):
             await lane.submit(1, 1)
         assert await lane.submit(2, 1) == 2
-        assert lane._metrics.faults.labels("toy", "worker")._value.get() == 1
+        assert lane._metrics.faults.labels("toy", cause)._value.get() == 1
 
 
 class Stoppable:
@@ -249,7 +225,7 @@ class Stoppable:
     def run(self):
         with this_turn().running(self):
             self.begun.set()
-            until = time.monotonic() + 5
+            until = time.monotonic() + 30
             while not self.terminate and not self.go_on.is_set() and time.monotonic() < until:
                 time.sleep(0.001)
         if self.terminate:

@@ -15,11 +15,7 @@ from service.explanations.curves import draw
 from service.explanations.evaluation import Evaluation, Score
 from service.explanations.found_object import FoundObject
 from service.inputs.model_input import Picture, Token
-from tests.samples.attention_queries import TOKENS, embedder, finder, query_of, read, translator, vit
-
-
-def dumped(document):
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+from tests.samples.attention_queries import TOKENS, dumped, embedder, finder, query_of, read, translator, vit
 
 
 def drawn(low, high, seed=0):
@@ -31,10 +27,9 @@ def drawn(low, high, seed=0):
 
 def test_values_are_rounded_to_the_digits_asked_for():
     query = query_of(digits=2)
-    (shown,) = AttentionAnswer(query, read(np.full((1, 1, 1, TOKENS), 1 / 3, np.float32), query), axes={}).json()[
-        "maps"
-    ]
-    assert b"0.33," in orjson.dumps(shown["values"], option=orjson.OPT_SERIALIZE_NUMPY)
+    maps = read(np.full((1, 1, 1, TOKENS), 1 / 3, np.float32), query)
+    (shown,) = AttentionAnswer(query, maps, axes={}).json()["maps"]
+    assert b"0.33," in dumped(shown["values"])
 
 
 BOUNDS = [(-1.08, 11.4), (-1, 1), (-3, -1), (-1e-20, 5), (-5, 1e-20), (-1e30, 1e30), (-1e-33, 0), (-7, 0), (-0.1, 300)]

@@ -14,11 +14,7 @@ from service.explanations.curves import picture_size
 from service.explanations.evaluation import CURVE_NAMES, Evaluation, Score
 from service.explanations.pictures import Space
 from service.inputs.model_input import Picture
-from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, continuer, query_of, read, translator, vit
-
-
-def dumped(document):
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+from tests.samples.attention_queries import HEADS, LAYERS, TOKENS, continuer, dumped, query_of, read, translator, vit
 
 
 @pytest.mark.parametrize("options", [{}, {"layers": "all", "heads": "all", "queries": "all"}, {"method": "rollout"}])
@@ -29,10 +25,7 @@ def test_the_estimated_size_is_an_upper_bound_of_the_answer_and_not_far_above_it
     heads = 1 if isinstance(one.heads, str) else len(one.heads)
     stack = np.random.default_rng(0).random((heads, len(one.layers), len(one.rows(TOKENS)), TOKENS)).astype(np.float32)
     shown = AttentionAnswer(query, read(stack if query.method == "raw" else stack[:, :1], query), axes={}).json()
-    size, estimated = (
-        len(orjson.dumps(shown, option=orjson.OPT_SERIALIZE_NUMPY)),
-        answer_bytes(query, {"image": TOKENS}),
-    )
+    size, estimated = len(dumped(shown)), answer_bytes(query, {"image": TOKENS})
     assert size <= estimated <= 3 * size + 256
 
 
@@ -44,11 +37,7 @@ def test_the_estimated_size_counts_the_signs_of_weights_that_may_be_negative(dig
     )
     query = query_of(signed, layers="all", heads="all", queries="all", digits=digits)
     stack = -12 - np.random.default_rng(0).random((HEADS, LAYERS, 197, 197), np.float32)
-    size = len(
-        orjson.dumps(
-            AttentionAnswer(query, read(stack, query, image=197), axes={}).json(), option=orjson.OPT_SERIALIZE_NUMPY
-        )
-    )
+    size = len(dumped(AttentionAnswer(query, read(stack, query, image=197), axes={}).json()))
     assert size <= answer_bytes(query, {"image": 197})
 
 
@@ -99,7 +88,7 @@ def test_the_estimated_size_counts_how_signed_values_add_up(method, digits):
     entry = {"name": "decoder", "kind": "decoder", "heads": "sum", "signed": True, "targets": [figures] * count}
     values = np.full((1, count, keys), -999.123456789, np.float32)
     answer = AttentionAnswer(query, [AttentionMap(query.kinds[0].kind, entry, values, tuple(range(count)))])
-    size = len(orjson.dumps(answer.json(), option=orjson.OPT_SERIALIZE_NUMPY))
+    size = len(dumped(answer.json()))
     lengths = {"source": 4, "target": count, "target_input": keys}
     assert size <= answer_bytes(query, lengths, query.count_targets(count)) <= 2.5 * size
 
@@ -134,7 +123,7 @@ def test_the_estimated_size_counts_the_curves_of_an_evaluation(digits, evaluate)
     curves = {order: {name: np.full(11, -1234.123456789) for name in names} for order in orders}
     evaluation = Evaluation(Score("cosine", "", {"target": None, "position": 12}), "tokens", curves, compared, digits)
     query, without = query_of(evaluate=evaluate, digits=digits), query_of(digits=digits)
-    shown = orjson.dumps(evaluation.json(), option=orjson.OPT_SERIALIZE_NUMPY)
+    shown = dumped(evaluation.json())
     added = answer_bytes(query, {"image": TOKENS}) - answer_bytes(without, {"image": TOKENS})
     assert len(shown) <= added <= 8 * len(shown)
 

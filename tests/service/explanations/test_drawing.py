@@ -382,18 +382,23 @@ def test_a_matrix_with_nothing_in_it_is_cold(value):
     assert (picture[layout.centre(0, 1, 1)[::-1]] == COLORMAPS["viridis"][0]).all()
 
 
-def below(values):
+def below(values, signed=False):
     """Return what stands below the cells of one row."""
-    keys = ["k"] * values.size
-    picture = pixels(matrix([Panel("", values[None])], "q", keys, Style("magma"), LIMIT))
+    keys = ["k"] * len(values)
+    picture = pixels(matrix([Panel("", np.array([values]), signed)], "q", keys, Style("magma"), LIMIT))
     layout = lay_out("q", keys, 1)
     return picture[layout.corner(0)[1] + layout.cell + 1 :]
 
 
+def bar_of(picture, table):
+    """Return the levels of a table's colours along the bar in a picture."""
+    level = {tuple(colour): index for index, colour in enumerate(table.tolist()) if colour != [255, 255, 255]}
+    found = [[level[tuple(p)] for p in row if tuple(p) in level] for row in picture.astype(int).tolist()]
+    return max(found, key=len)
+
+
 def test_the_colour_bar_goes_from_the_first_to_the_last_colour():
-    level = {tuple(colour): index for index, colour in enumerate(COLORMAPS["magma"].tolist())}
-    found = [[level[tuple(p)] for p in row if tuple(p) in level] for row in below(np.ones(3)).astype(int).tolist()]
-    bar = max(found, key=len)
+    bar = bar_of(below(np.ones(3)), COLORMAPS["magma"])
     assert (bar[0], bar[-1]) == (0, 255)
     assert len(bar) > 100
     assert bar == sorted(bar)
@@ -586,18 +591,11 @@ def test_cells_of_a_signed_matrix_are_white_at_zero_and_the_darker_the_further_f
 
 @pytest.mark.parametrize("most", [2.25e-05, 0.5, 123456.0])
 def test_the_colour_bar_of_a_signed_matrix_stands_between_both_of_its_numbers(most):
-    def legend(values):
-        picture = pixels(matrix([Panel("", np.array([values]), signed=True)], "q", "kl", Style(), LIMIT))
-        layout = lay_out("q", "kl", 1)
-        return picture[layout.corner(0)[1] + layout.cell + 1 :]
-
-    shown = legend([-most, most / 3])
-    assert (shown == legend([most, 0.0])).all()
-    assert (shown != legend([most * 2, 0.0])).any()
-    assert (shown[:, -lay_out("q", "kl", 1).text // 2 :] == 255).all(), "the number is whole"
-    level = {tuple(colour): index for index, colour in enumerate(SIGNED.tolist())}
-    found = [[level[tuple(p)] for p in row if tuple(p) in level and level[tuple(p)] != 127] for row in shown.tolist()]
-    bar = max(found, key=len)
+    shown = below([-most, most / 3], signed=True)
+    assert (shown == below([most, 0.0], signed=True)).all()
+    assert (shown != below([most * 2, 0.0], signed=True)).any()
+    assert (shown[:, -lay_out("q", "kk", 1).text // 2 :] == 255).all(), "the number is whole"
+    bar = bar_of(shown, SIGNED)
     assert (bar[0], bar[-1]) == (0, 254)
     assert bar == sorted(bar)
 

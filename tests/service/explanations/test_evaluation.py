@@ -5,6 +5,7 @@ import orjson
 import pytest
 
 from service.explanations.evaluation import FRACTIONS, Evaluation, Score, area
+from tests.samples.attention_queries import dumped
 
 CLASS = Score("probability", "seven", {"target": 7})
 
@@ -16,7 +17,7 @@ def curves(*orders, names=("deletion", "insertion")):
 
 
 def shown(evaluation):
-    return orjson.loads(orjson.dumps(evaluation.json(), option=orjson.OPT_SERIALIZE_NUMPY))
+    return orjson.loads(dumped(evaluation.json()))
 
 
 def test_the_curves_of_a_map_stand_beside_those_of_the_random_order():

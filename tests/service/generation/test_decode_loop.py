@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -56,6 +57,17 @@ async def one(dates, text, **options):
     return await dates.generate(dates.inputs.text_input(text), GenerateOptions(**options))
 
 
+def note_steps(monkeypatch, note):
+    """Call a function with the cache, the tokens, the positions and the most wanted before each step."""
+    step = KVCache.step
+
+    def noting(cache, tokens, positions, most, **options):
+        note(cache, tokens, positions, most)
+        return step(cache, tokens, positions, most, **options)
+
+    monkeypatch.setattr(KVCache, "step", noting)
+
+
 def requests():
     """Greedy, beams and samples of several lengths and limits."""
     return [
@@ -102,19 +114,18 @@ async def test_sequences_begin_again_where_caches_have_no_room_to_grow_and_find_
 ):
     """The rows count with those slots that they have now, and the job of most rows is not counted."""
     monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
-    restarts, held, restart, step = [], [], Job.restart, KVCache.step
+    restarts, held, restart = [], [], Job.restart
     most = 6 * row_bytes(dates, 8)
 
-    def noting(cache, tokens, positions, *rest, **options):
+    def noting(cache, tokens, positions, _):
         (loop,) = dates.lanes[-1:]
         widths = [job.width for job in loop._running]
         capacity = cache.next_capacity(max(positions) + 1, cache.most)
         row = cache.row_bytes(capacity, max(job.size for job in loop._running))
         held.append((len(widths), (sum(widths) - max(widths)) * row))
-        return step(cache, tokens, positions, *rest, **options)
 
     monkeypatch.setattr(Job, "restart", lambda job, **how: (restarts.append(how), restart(job, **how)))
-    monkeypatch.setattr(KVCache, "step", noting)
+    note_steps(monkeypatch, noting)
     async with decode_loop(dates, batch_cache_bytes=most):
         together = await asyncio.gather(*(one(dates, text, **options) for text, options in requests()))
     assert [mine.tokens for mine in together] == [theirs.tokens for theirs in alone]
@@ -125,13 +136,8 @@ async def test_sequences_begin_again_where_caches_have_no_room_to_grow_and_find_
 
 
 async def test_a_sequence_that_may_become_long_keeps_no_other_away(dates, monkeypatch):
-    together, step = [], KVCache.step
-
-    def noting(cache, tokens, *rest, **options):
-        together.append(len(tokens))
-        return step(cache, tokens, *rest, **options)
-
-    monkeypatch.setattr(KVCache, "step", noting)
+    together = []
+    note_steps(monkeypatch, lambda cache, tokens, *_: together.append(len(tokens)))
     monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
     assert dates.generation.max_new_tokens > 8
     async with decode_loop(dates, batch_cache_bytes=row_bytes(dates, 4)):
@@ -140,16 +146,12 @@ async def test_a_sequence_that_may_become_long_keeps_no_other_away(dates, monkey
 
 
 async def test_a_stream_joins_only_where_it_has_room_to_its_end_since_it_cannot_begin_again(dates, monkeypatch):
-    together, step = [], KVCache.step
-
-    def noting(cache, tokens, *rest, **options):
-        together.append(len(tokens))
-        return step(cache, tokens, *rest, **options)
+    together = []
 
     async def stream(text):
         return await dates.generate(dates.inputs.text_input(text), GenerateOptions(), lambda grown: None)
 
-    monkeypatch.setattr(KVCache, "step", noting)
+    note_steps(monkeypatch, lambda cache, tokens, *_: together.append(len(tokens)))
     monkeypatch.setattr("service.generation.kv_cache.SLOTS", 2)
     for slots, at_once in ((4, 1), (dates.generation.max_new_tokens, 2)):
         together.clear()
@@ -229,13 +231,7 @@ async def test_alternatives_are_the_likeliest_of_the_definition_whatever_runs_be
     """Each request of the batch asks for another number of them, most for none."""
     counts = [0, 3, 20, 1, 0, 5, 2, 4] * 3
     wanted = []
-    step = KVCache.step
-
-    def noting(cache, tokens, positions, most, **options):
-        wanted.append(most)
-        return step(cache, tokens, positions, most, **options)
-
-    monkeypatch.setattr(KVCache, "step", noting)
+    note_steps(monkeypatch, lambda cache, tokens, positions, most: wanted.append(most))
     async with decode_loop(dates):
         jobs = zip(requests(), counts, strict=True)
         found = await asyncio.gather(
@@ -273,16 +269,14 @@ async def test_alternatives_hold_no_token_that_is_always_suppressed(dates, monke
 
 async def test_cancelled_sequences_leave_and_the_others_go_on(dates, alone, monkeypatch):
     fed, all_take_part = [], threading.Event()
-    step = KVCache.step
 
-    def counting(rows, tokens, positions, wanted, **options):
+    def counting(cache, tokens, *_):
         fed.append(len(tokens))
         if len(tokens) == 36:  # every fourth request has three beams
             all_take_part.set()
         time.sleep(0.005)  # long enough that they are cancelled in the midst
-        return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(KVCache, "step", counting)
+    note_steps(monkeypatch, counting)
     async with decode_loop(dates):
         tasks = [asyncio.create_task(one(dates, text, **options)) for text, options in requests()]
         assert await asyncio.to_thread(all_take_part.wait, 30)
@@ -304,16 +298,14 @@ async def test_every_step_is_reported_with_one_more_token(dates):
 
 
 async def test_a_step_that_fails_is_answered_and_the_next_request_runs(dates, monkeypatch):
-    step = KVCache.step
     calls = []
 
-    def failing(rows, tokens, positions, wanted, **options):
+    def failing(cache, tokens, *_):
         calls.append(tokens)
         if len(calls) == 3:
             raise ValueError("secret words")
-        return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(KVCache, "step", failing)
+    note_steps(monkeypatch, failing)
     async with decode_loop(dates):
         with pytest.raises(RuntimeError, match=r"^dates/decode: decoding failed$"):
             await one(dates, TEXTS[0])
@@ -394,15 +386,14 @@ async def test_a_caller_that_leaves_as_the_work_ends_stops_no_other_work():
 
 @pytest.mark.parametrize("count", [2, 3])
 async def test_sequences_that_are_all_cancelled_are_counted_once_and_begin_no_more(dates, monkeypatch, count):
-    step, begun = KVCache.step, threading.Event()
+    begun = threading.Event()
 
-    def slow(rows, tokens, positions, wanted, **options):
+    def slow(cache, tokens, *_):
         if len(tokens) == count:
             begun.set()
         time.sleep(0.05)
-        return step(rows, tokens, positions, wanted, **options)
 
-    monkeypatch.setattr(KVCache, "step", slow)
+    note_steps(monkeypatch, slow)
     async with decode_loop(dates):
         tasks = [asyncio.create_task(one(dates, TEXTS[0])) for _ in range(count)]
         assert await asyncio.to_thread(begun.wait, 30)
@@ -436,17 +427,10 @@ async def test_caches_without_memory_are_no_fault_of_the_request(dates, alone, m
     async with decode_loop(dates):
         for error in (MemoryError(), RuntimeError("Failed to allocate memory for requested buffer of size 1")):
             with monkeypatch.context() as patch:
-                patch.setattr(KVCache, "_grown", _raiser(error))
+                patch.setattr(KVCache, "_grown", Mock(side_effect=error))
                 with pytest.raises(DeviceFull, match="no memory is left for the caches"):
                     await one(dates, TEXTS[0])
         assert await one(dates, TEXTS[0]) == alone[0]
-
-
-def _raiser(error):
-    def fail(*_):
-        raise error
-
-    return fail
 
 
 async def test_caches_grow_no_further_than_those_need_that_still_run(dates, monkeypatch):

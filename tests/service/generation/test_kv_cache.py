@@ -69,6 +69,13 @@ def joined(dates, rows, sources, held):
     return rows.join(range(len(sources)), fresh, lengths, most=64)
 
 
+def cache_of(dates, sources):
+    """Return a cache that these sources have joined."""
+    rows = KVCache(dates.sessions["decode"], dates.generation)
+    joined(dates, rows, sources, {})
+    return rows
+
+
 def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dates):
     rng = np.random.default_rng(0)
     rows, held = KVCache(dates.sessions["decode"], dates.generation), {}
@@ -115,8 +122,7 @@ def test_each_row_keeps_its_own_cache_when_rows_join_leave_continue_and_grow(dat
 
 def test_rows_that_continue_others_and_leave_between_two_steps_keep_their_own(dates):
     """All that a beam search does before the next step, of one source: rows continue others, twice, and one leaves."""
-    rows = KVCache(dates.sessions["decode"], dates.generation)
-    joined(dates, rows, [[5, 6, 7]] * 3, {})
+    rows = cache_of(dates, [[5, 6, 7]] * 3)
     held = [Alone(dates, [5, 6, 7]) for _ in range(3)]
     for token in (20, 21, 22):
         for row, one in enumerate(held):
@@ -133,8 +139,7 @@ def test_rows_that_continue_others_and_leave_between_two_steps_keep_their_own(da
 
 
 def test_only_the_rows_that_no_hypothesis_continues_are_overwritten(loaded, monkeypatch):
-    rows, copied = KVCache(loaded.sessions["decode"], loaded.generation), []
-    joined(loaded, rows, [[5, 6, 7]] * 4, {})
+    rows, copied = cache_of(loaded, [[5, 6, 7]] * 4), []
     for buffer in rows._buffers.values():
         monkeypatch.setattr(buffer, "copy", lambda *given: copied.append(given))
     held = {0: [7, 7, 7], 1: [7, 8, 7], 2: [7, 8, 8], 3: [7, 7, 8]}
@@ -146,12 +151,10 @@ def test_only_the_rows_that_no_hypothesis_continues_are_overwritten(loaded, monk
 
 def test_a_step_writes_its_caches_in_place(loaded):
     """The runtime would otherwise copy all of them: the memory that was given must hold the new token afterwards."""
-    dates = loaded
-    rows = KVCache(dates.sessions["decode"], dates.generation)
-    joined(dates, rows, [[5, 6, 7]], {})
-    before = {cache.past: rows.buffer(cache.past) for cache in dates.generation.caches}
+    rows = cache_of(loaded, [[5, 6, 7]])
+    before = {cache.past: rows.buffer(cache.past) for cache in loaded.generation.caches}
     assert not any(array.any() for array in before.values())
-    rows.step([dates.generation.start], [0], 1, everything=False)
+    rows.step([loaded.generation.start], [0], 1, everything=False)
     for array in before.values():
         assert array[:, :, 0].any()
         assert not array[:, :, 1:].any()
@@ -159,8 +162,7 @@ def test_a_step_writes_its_caches_in_place(loaded):
 
 def test_a_row_that_joins_sees_nothing_of_one_that_left(dates):
     """Not even where it was not a number."""
-    rows = KVCache(dates.sessions["decode"], dates.generation)
-    joined(dates, rows, [[5, 6, 7]] * 2, {})
+    rows = cache_of(dates, [[5, 6, 7]] * 2)
     for cache in dates.generation.caches:
         rows._buffers[cache.past].write(1, [0], np.full_like(rows.buffer(cache.past)[:1], np.nan))
     rows.leave([1])
@@ -171,8 +173,7 @@ def test_a_row_that_joins_sees_nothing_of_one_that_left(dates):
 
 def test_a_step_may_want_more_or_fewer_tokens_than_the_one_before(dates):
     """A beam search leaves as a greedy one joins."""
-    rows = KVCache(dates.sessions["decode"], dates.generation)
-    joined(dates, rows, [[3, 4, 5]], {})
+    rows = cache_of(dates, [[3, 4, 5]])
     few, many = (rows.step([1], [0], wanted, everything=False) for wanted in (1, 8))
     assert (few[0].shape, many[0].shape) == ((1, 1), (1, 8))
     assert rows.step([1], [0], 1, everything=False)[1] == many[1][:, :1]
@@ -182,8 +183,7 @@ def test_a_step_on_a_gpu_copies_a_few_bytes_a_row(loaded):
     """Tokens and positions go there and the likeliest tokens come back; the caches stay, whoever leaves."""
     wanted = 2
     with fake_gpu(loaded.sessions["decode"]) as gpu:
-        rows = KVCache(loaded.sessions["decode"], loaded.generation)
-        joined(loaded, rows, [[5, 6, 7], [8, 9], [10]], {})
+        rows = cache_of(loaded, [[5, 6, 7], [8, 9], [10]])
         caches = sum(rows.buffer(name).nbytes for name in rows.names)
         for position in range(3):
             gpu.crossed()
@@ -200,8 +200,7 @@ def test_a_step_on_a_gpu_copies_a_few_bytes_a_row(loaded):
 
 def test_a_cache_that_leaves_a_gpu_is_freed(loaded):
     with fake_gpu(loaded.sessions["decode"]) as gpu:
-        rows = KVCache(loaded.sessions["decode"], loaded.generation)
-        joined(loaded, rows, [[5, 6, 7]] * 2, {})
+        rows = cache_of(loaded, [[5, 6, 7]] * 2)
         rows.step([1] * 2, [0] * 2, 1, everything=False)
         rows.leave([0, 1])
         assert not gpu.held()
@@ -209,8 +208,7 @@ def test_a_cache_that_leaves_a_gpu_is_freed(loaded):
 
 def test_caches_grow_by_half_and_no_further_than_is_accounted_for(loaded):
     """By a constant, all that is held would be copied ever more often; beyond the bound, nobody has counted it."""
-    rows = KVCache(loaded.sessions["decode"], loaded.generation)
-    joined(loaded, rows, [[5, 6, 7]], {})
+    rows = cache_of(loaded, [[5, 6, 7]])
     grown, make_room = [], rows._make_room
 
     def noting(count, lengths):
@@ -227,8 +225,7 @@ def test_caches_grow_by_half_and_no_further_than_is_accounted_for(loaded):
 
 
 def test_buffers_of_a_batch_that_ended_serve_the_next_one_unless_they_are_large(loaded, monkeypatch):
-    rows = KVCache(loaded.sessions["decode"], loaded.generation)
-    joined(loaded, rows, [[5, 6, 7]] * 2, {})
+    rows = cache_of(loaded, [[5, 6, 7]] * 2)
     kept = {name: rows.buffer(name).ctypes.data for name in rows.names}
     size = sum(rows.buffer(name).nbytes for name in rows.names)
     monkeypatch.setattr(rows, "_kept_bytes", size)
@@ -242,8 +239,7 @@ def test_buffers_of_a_batch_that_ended_serve_the_next_one_unless_they_are_large(
 
 def test_a_batch_of_long_rows_has_no_room_for_all_the_short_ones_before_it(loaded):
     """Else a bound on the rows and lengths of a batch would not bound its memory."""
-    rows = KVCache(loaded.sessions["decode"], loaded.generation)
-    joined(loaded, rows, [[5, 6, 7]] * 32, {})
+    rows = cache_of(loaded, [[5, 6, 7]] * 32)
     rows.leave(range(2, 32))
     assert {rows._buffers[name].shape[0] for name in rows.names} == {32}
     rows.step([1, 1], [0, 0], 1, everything=False)
@@ -256,8 +252,7 @@ def test_a_batch_of_long_rows_has_no_room_for_all_the_short_ones_before_it(loade
 
 
 def test_caches_have_one_capacity_again_after_there_was_no_memory_for_one(loaded, monkeypatch):
-    rows = KVCache(loaded.sessions["decode"], loaded.generation)
-    joined(loaded, rows, [[5, 6, 7]], {})
+    rows = cache_of(loaded, [[5, 6, 7]])
     grown, last = KVCache._grown, loaded.generation.caches[-1].past
 
     def without_memory(rows, port, shape, old):

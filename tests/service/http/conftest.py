@@ -1,4 +1,4 @@
-"""What the tests of API keys and of the middleware share."""
+"""What the tests of API keys, of the middleware and of the protocol share."""
 
 import pytest
 from fastapi.testclient import TestClient
@@ -8,18 +8,27 @@ from service.repository.loading import load
 from service.settings import Settings
 from service.store import open_store
 from tests.samples.api_keys import EVERY_SCOPE, line
-
-
-@pytest.fixture(scope="session")
-def artifacts(light):
-    """A folder with the artifacts of both bundled models, without graphs that explain a score."""
-    return light
+from tests.samples.raw_http_server import running
 
 
 @pytest.fixture(scope="module")
-def models(artifacts):
+def running_server():
+    """The protocol around an application of a few lines."""
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running_server):
+    """The same, of which a test lets nothing reach the loop."""
+    yield running_server
+    assert not running_server.complaints
+
+
+@pytest.fixture(scope="module")
+def models(light):
     """Both bundled models."""
-    return load(Settings(artifacts=artifacts))
+    return load(Settings(artifacts=light))
 
 
 @pytest.fixture
@@ -33,8 +42,8 @@ def file(tmp_path):
 
 
 @pytest.fixture
-def client(models, file, artifacts):
+def client(models, file, light):
     """A client of the application in this process, which asks for a key."""
-    settings = Settings(artifacts=artifacts, api_keys=file, key_in_flight=0)
+    settings = Settings(artifacts=light, api_keys=file, key_in_flight=0)
     with TestClient(create_app(settings, models, open_store(settings)), raise_server_exceptions=False) as client:
         yield client

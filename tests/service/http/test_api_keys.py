@@ -239,10 +239,10 @@ def test_a_file_that_is_not_there_is_named_with_who_must_read_it(tmp_path):
     assert f"readable for user {os.getuid()}" in str(caught.value)
 
 
-def test_a_file_that_cannot_be_used_stops_the_start(tmp_path, artifacts):
+def test_a_file_that_cannot_be_used_stops_the_start(tmp_path, light):
     path = tmp_path / "keys"
     path.write_text("secret words\n" + line("p") + line("p") + "secret\n")
-    process = start(artifacts, port=0, api_keys=path)
+    process = start(light, port=0, api_keys=path)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 2
     assert [said.count(f"line {number}: must") for number in (1, 2, 3, 4)] == [1, 0, 1, 1]
@@ -281,10 +281,10 @@ def test_the_command_makes_a_key_and_the_line_that_knows_it(tmp_path):
         assert make(*wrong).returncode == 2
 
 
-def test_the_log_names_the_client_and_never_the_key(artifacts, file):
+def test_the_log_names_the_client_and_never_the_key(light, file):
     key = "k" * 43
     file.write_text(file.read_text() + line(key, EVERY_SCOPE, "alice"))
-    with served(artifacts, api_keys=file, log_level="debug") as client:
+    with served(light, api_keys=file, log_level="debug") as client:
         assert client.get("/v1/models", headers=bearer(key)).status_code == 200
         assert client.get("/v1/models", headers={"X-API-Key": "w" * 43}).status_code == 401
     said = json.dumps(client.log)

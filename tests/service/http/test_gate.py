@@ -5,18 +5,6 @@ import pytest
 from tests.samples.raw_http_server import LAST, problem, running
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def nothing_reaches_the_loop(server):
-    yield
-    assert not server.complaints
-
-
 @pytest.mark.parametrize(
     ("path", "status"),
     [

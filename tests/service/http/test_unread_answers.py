@@ -1,7 +1,6 @@
 """Answers that clients do not take: their bytes have a bound, and the slowest reader gives way."""
 
 import asyncio
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -50,27 +49,19 @@ def test_the_answer_of_which_nothing_was_taken_for_longest_gives_way(answers):
     assert answers.counter._value.get() == 1
 
 
-def test_as_many_answers_give_way_as_room_is_needed(answers):
-    for name in "abcd":
-        answers.hold(answers.exchange(name), 25)
-    answers.hold(answers.exchange("e"), 60)
-    assert answers.aborted == "abc"
-    assert answers.held == 85
+HELD = {  # what is held for each answer in turn, the answers that gave way, and what is left
+    "as many answers give way as room is needed": ([*((one, 25) for one in "abcd"), ("e", 60)], "abc", 85),
+    "one answer may be larger than the bound": ([("a", 1000), ("a", 1000)], "", 2000),
+    "a slow reader whose stream grows gives way itself": ([("a", 60), ("b", 30), ("a", 20)], "a", 30),
+}
 
 
-def test_one_answer_may_be_larger_than_the_bound(answers):
-    only = answers.exchange("a")
-    answers.hold(only, 1000)
-    answers.hold(only, 1000)
-    assert (answers.aborted, answers.held) == ("", 2000)
-
-
-def test_a_slow_reader_whose_stream_grows_gives_way_itself(answers):
-    slow, other = map(answers.exchange, "ab")
-    answers.hold(slow, 60)
-    answers.hold(other, 30)
-    answers.hold(slow, 20)
-    assert (answers.aborted, answers.held) == ("a", 30)
+@pytest.mark.parametrize(("given", "aborted", "left"), HELD.values(), ids=HELD)
+def test_answers_give_way_to_what_is_held_later(answers, given, aborted, left):
+    exchanges = {name: answers.exchange(name) for name, _ in given}
+    for name, size in given:
+        answers.hold(exchanges[name], size)
+    assert (answers.aborted, answers.held) == (aborted, left)
 
 
 def test_what_is_released_is_never_more_than_what_is_held(answers):
@@ -191,13 +182,6 @@ def in_memory(server):
     return sum(one.transport.get_write_buffer_size() for one in list(server.protocol.open.open)), server.unread.held
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_slow_readers_hold_no_more_than_the_bound_and_an_honest_client_gets_its_answer():
     """Six answers of 16 MiB, of which there is room for two."""
     with running(1 << 16, unread_bytes=2 * BIG + SLICE_BYTES, write_seconds=60, keep_alive_seconds=60) as server:
@@ -207,7 +191,7 @@ def test_slow_readers_hold_no_more_than_the_bound_and_an_honest_client_gets_its_
             slow.append(client := server.connect(1 << 12))
             client.sendall(GET_BIG)
             client.recv(100)
-            wait_for(lambda count=index: gave_way.get() == max(0, count - 1))
+            server.wait_for(lambda count=index: gave_way.get() == max(0, count - 1))
             buffered, held = in_memory(server)
             assert held <= 2 * BIG
             assert buffered <= (index + 1) * 3 * SLICE_BYTES
@@ -216,11 +200,11 @@ def test_slow_readers_hold_no_more_than_the_bound_and_an_honest_client_gets_its_
             honest.sendall(LAST.replace(b"/x", b"/big"))
             assert len(read_all(honest)) > BIG
         assert gave_way.get() == 5
-        wait_for(lambda: server.protocol.metrics.in_flight._value.get() == 1)  # of the slow reader that is left
+        server.wait_for(lambda: server.protocol.metrics.in_flight._value.get() == 1)  # of the slow reader that is left
         for client in slow:
             client.close()
         server.wait_until_closed()
-        wait_for(lambda: server.unread.held == 0)
+        server.wait_for(lambda: server.unread.held == 0)
 
 
 def test_a_body_is_counted_no_longer_when_its_answer_is_made():

@@ -12,13 +12,13 @@ CELLS = Kind(
     name="encoder", kind="encoder", methods=("raw",), maps=("encoder.blocks.0.attention",), heads=1, query="image",
     key="image", normalized=True, grid=(2, 3),
 )  # fmt: skip
+FITTED = ImageRule(height=8, width=12, channels=1, locate="fit", mean=(0.5,), std=(0.5,))
 
 
 def test_of_a_picture_that_is_fitted_it_is_told_which_cells_begin_in_it():
-    rule = ImageRule(height=8, width=12, channels=1, locate="fit", mean=(0.5,), std=(0.5,))
-    inputs = ImageInputs(rule, (CELLS,), tells_visible=True)
+    inputs = ImageInputs(FITTED, (CELLS,), tells_visible=True)
     for size, cells in (((12, 8), [1] * 6), ((50, 50), [1, 1, 0, 1, 1, 0]), ((60, 20), [1, 1, 1, 0, 0, 0])):
-        found = inputs.image_input(decode_image(encoded(Image.new("L", size)), rule, 10**4))
+        found = inputs.image_input(decode_image(encoded(Image.new("L", size)), FITTED, 10**4))
         assert found.arrays["image_visible"].tolist() == list(map(bool, cells))
         assert found.arrays["pixels"].shape == (8, 12, 1)
 
@@ -30,8 +30,7 @@ def test_a_graph_that_takes_none_is_told_nothing():
 
 
 def test_pixels_may_be_replaced():
-    rule = ImageRule(height=8, width=12, channels=1, locate="fit", mean=(0.5,), std=(0.5,))
-    picture = decode_image(encoded(Image.new("L", (50, 50), 9)), rule, 10**4)
-    found = ImageInputs(rule, (CELLS,), tells_visible=True).image_input(picture, np.zeros_like(picture.pixels))
+    picture = decode_image(encoded(Image.new("L", (50, 50), 9)), FITTED, 10**4)
+    found = ImageInputs(FITTED, (CELLS,), tells_visible=True).image_input(picture, np.zeros_like(picture.pixels))
     assert not found.arrays["pixels"].any()
     assert found.arrays["image_visible"].sum() == 4

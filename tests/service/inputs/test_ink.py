@@ -11,7 +11,7 @@ from service.inputs.image_preprocessing import decode_image
 from tests.conftest import ROOT
 from tests.samples.images import INK, bar, encoded, written
 
-LIMIT, LARGE = 10**6, 10**7
+LIMIT = 10**6
 
 
 @pytest.mark.parametrize(("ink", "paper"), [(0, 255), (255, 0), (90, 140), (200, 120)])

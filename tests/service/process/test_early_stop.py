@@ -23,10 +23,10 @@ def served(artifacts, *before):
     )
 
 
-def test_a_stop_that_comes_in_a_callback_of_a_fork_is_not_lost_and_prints_nothing(artifacts):
+def test_a_stop_that_comes_in_a_callback_of_a_fork_is_not_lost_and_prints_nothing(light):
     """Python drops what a handler raises there, and prints it."""
     kill = "os.kill(os.getpid(), signal.SIGTERM)"
-    done = served(artifacts, f"os.register_at_fork(after_in_parent=lambda: {kill})")
+    done = served(light, f"os.register_at_fork(after_in_parent=lambda: {kill})")
     assert (done.returncode, done.stderr) == (0, "")
     assert '"event":"settings"' in done.stdout
     assert "listening" not in done.stdout
@@ -45,16 +45,16 @@ sys.meta_path.insert(0, Extension())
 
 
 @pytest.mark.parametrize("name", ["pydantic", "structlog", "service.process.memory_limit", "onnxruntime", "fastapi"])
-def test_a_stop_that_comes_in_an_import_is_no_failure(artifacts, name):
+def test_a_stop_that_comes_in_an_import_is_no_failure(light, name):
     """pybind11 makes an ImportError of what the handler raises while an extension module is initialized."""
-    done = served(artifacts, STOP_IN_AN_IMPORT.format(name=name))
+    done = served(light, STOP_IN_AN_IMPORT.format(name=name))
     assert (done.returncode, done.stderr) == (0, "")
     assert "listening" not in done.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whether a process is dumpable")
-def test_the_trial_cannot_read_the_memory_of_the_service(artifacts):
+def test_the_trial_cannot_read_the_memory_of_the_service(light):
     tell = "print('dumpable', __import__('ctypes').CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)"
     confined = "os.environ['REGARD_DECODE'] = 'confined'"
-    done = served(artifacts, confined, f"os.register_at_fork(before=lambda: ({tell}, os._exit(0)))")
+    done = served(light, confined, f"os.register_at_fork(before=lambda: ({tell}, os._exit(0)))")
     assert [line for line in done.stdout.splitlines() if line.startswith("dumpable")] == ["dumpable 0"], done.stderr

@@ -64,11 +64,11 @@ def test_a_system_that_refuses_the_limit_gets_the_warning(limits, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the limits of another process")
-def test_a_service_raises_its_limit(artifacts):
+def test_a_service_raises_its_limit(light):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))  # the service inherits it
     try:
-        with served(artifacts, max_connections=300, program=COLD) as client:
+        with served(light, max_connections=300, program=COLD) as client:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert resource.prlimit(client.process.pid, resource.RLIMIT_NOFILE) == (OWN_FILES + 300, hard)
     finally:

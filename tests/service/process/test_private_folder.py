@@ -44,14 +44,14 @@ def test_what_a_killed_service_left_is_removed_and_what_a_living_one_has_is_not(
             assert {*temporary.iterdir()} == {living, third}
 
 
-def test_a_service_leaves_nothing_in_it_and_keeps_nothing_of_its_models_there(temporary, artifacts):
-    with served(artifacts, decode="confined") as client:
+def test_a_service_leaves_nothing_in_it_and_keeps_nothing_of_its_models_there(temporary, light):
+    with served(light, decode="confined") as client:
         assert client.get("/health/ready").status_code == 200
         assert [path for path in temporary.rglob("*") if path.is_file()] == []
     assert list(temporary.iterdir()) == []
 
 
-def test_a_service_without_a_folder_for_temporary_files_says_so(artifacts, monkeypatch):
+def test_a_service_without_a_folder_for_temporary_files_says_so(light, monkeypatch):
     code = (
         "import sys, tempfile\n"
         "def none(*given, **options): raise FileNotFoundError(2, 'No usable temporary directory found')\n"
@@ -59,7 +59,7 @@ def test_a_service_without_a_folder_for_temporary_files_says_so(artifacts, monke
         "from service.__main__ import main\n"
         "sys.exit(main())"
     )
-    monkeypatch.setenv("REGARD_ARTIFACTS", str(artifacts))
+    monkeypatch.setenv("REGARD_ARTIFACTS", str(light))
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     said = json.loads(done.stdout.splitlines()[-1])
@@ -67,7 +67,7 @@ def test_a_service_without_a_folder_for_temporary_files_says_so(artifacts, monke
     assert "mount one at /tmp" in said["do"]
 
 
-def test_a_service_whose_folder_has_no_room_for_the_models_names_the_bytes(artifacts, monkeypatch):
+def test_a_service_whose_folder_has_no_room_for_the_models_names_the_bytes(light, monkeypatch):
     """The limit of a file's size stands in for a folder that is full."""
     code = (
         "import resource, signal, sys\n"
@@ -76,7 +76,7 @@ def test_a_service_whose_folder_has_no_room_for_the_models_names_the_bytes(artif
         "from service.__main__ import main\n"
         "sys.exit(main())"
     )
-    monkeypatch.setenv("REGARD_ARTIFACTS", str(artifacts))
+    monkeypatch.setenv("REGARD_ARTIFACTS", str(light))
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     said = json.loads(done.stdout.splitlines()[-1])

@@ -20,8 +20,8 @@ from tests.conftest import served, start
 from tests.samples.http_requests import PNG, SEVEN
 
 
-def test_the_service_stops_when_told_and_answers_what_is_in_flight(artifacts):
-    with served(artifacts) as client:
+def test_the_service_stops_when_told_and_answers_what_is_in_flight(light):
+    with served(light) as client:
         answers = []
         texts = ["the twenty-third of March 2021"] * 32
         request = threading.Thread(
@@ -42,8 +42,8 @@ def classify(client):
     return client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG)
 
 
-def test_a_service_told_to_stop_is_not_ready_at_once_and_answers_until_it_has_drained(artifacts):
-    with served(artifacts, drain_seconds=1.5) as client:
+def test_a_service_told_to_stop_is_not_ready_at_once_and_answers_until_it_has_drained(light):
+    with served(light, drain_seconds=1.5) as client:
         assert "connection" not in classify(client).headers
         client.process.send_signal(signal.SIGTERM)
         while client.get("/health/ready").status_code == 200:
@@ -62,12 +62,15 @@ def ports(client):
     return next(line for line in map(json.loads, client.lines()) if line["event"] == "listening")
 
 
+@contextlib.contextmanager
 def idle_connections(port, count):
-    return [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(count)]
+    with contextlib.ExitStack() as stack:
+        opened = (socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(count))
+        yield [stack.enter_context(one) for one in opened]
 
 
-def test_the_probe_port_serves_liveness_alone_until_the_service_ends(artifacts):
-    with served(artifacts, probe_port=0, admin_port=0, drain_seconds=1.5) as client:
+def test_the_probe_port_serves_liveness_alone_until_the_service_ends(light):
+    with served(light, probe_port=0, admin_port=0, drain_seconds=1.5) as client:
         url = f"http://127.0.0.1:{ports(client)['probe_port']}"
         assert httpx.get(f"{url}/health/live").json() == {"live": True}
         head = httpx.head(f"{url}/health/live")
@@ -90,8 +93,8 @@ def unfinished_request(port, path):
     return connection
 
 
-def test_all_ports_share_one_time_of_grace_and_probes_are_answered_in_it(artifacts):
-    with served(artifacts, admin_port=0, probe_port=0, shutdown_grace_seconds=5) as client:
+def test_all_ports_share_one_time_of_grace_and_probes_are_answered_in_it(light):
+    with served(light, admin_port=0, probe_port=0, shutdown_grace_seconds=5) as client:
         others = ports(client)
         with (
             unfinished_request(client.base_url.port, "/v1/models/dates/generate"),
@@ -106,11 +109,10 @@ def test_all_ports_share_one_time_of_grace_and_probes_are_answered_in_it(artifac
             assert 5 <= time.monotonic() - told < 9.5
 
 
-def test_probes_are_answered_while_all_connections_are_taken(artifacts):
-    with served(artifacts, probe_port=0, max_connections=8) as client:
+def test_probes_are_answered_while_all_connections_are_taken(light):
+    with served(light, probe_port=0, max_connections=8) as client:
         client.get("/health/ready", headers={"Connection": "close"})
-        taken = idle_connections(client.base_url.port, 8)
-        try:
+        with idle_connections(client.base_url.port, 8) as taken:
             for one in taken:
                 one.sendall(b"GET /v1/models HTTP/1.1\r\n")  # a head that has begun gives way to nobody
             time.sleep(0.2)
@@ -118,30 +120,22 @@ def test_probes_are_answered_while_all_connections_are_taken(artifacts):
             assert httpx.get(f"{client.base_url}/health/ready").status_code == 503, "a full service is not ready"
             for _ in range(100):
                 assert httpx.get(f"{url}/health/live").status_code == 200
-        finally:
-            for one in taken:
-                one.close()
 
 
-def test_idle_connections_up_to_the_limit_refuse_nobody(artifacts):
-    with served(artifacts) as client:
-        taken = idle_connections(client.base_url.port, 1100)
-        try:
-            for _ in range(50):
-                assert httpx.get(f"{client.base_url}/health/ready").status_code == 200
-        finally:
-            for one in taken:
-                one.close()
+def test_idle_connections_up_to_the_limit_refuse_nobody(light):
+    with served(light) as client, idle_connections(client.base_url.port, 1100):
+        for _ in range(50):
+            assert httpx.get(f"{client.base_url}/health/ready").status_code == 200
 
 
-def test_a_service_told_twice_to_stop_does_not_drain_and_reports_no_failure(artifacts):
+def test_a_service_told_twice_to_stop_does_not_drain_and_reports_no_failure(light):
     def ask():
         with contextlib.suppress(httpx.TransportError):
             client.post(
                 "/v1/models/digits/attention?method=integrated&steps=256&target=0,1,2,3", content=SEVEN, headers=PNG
             )
 
-    with served(artifacts, drain_seconds=600) as client:
+    with served(light, drain_seconds=600) as client:
         asking = threading.Thread(target=ask)
         asking.start()
         for _ in range(2):
@@ -154,8 +148,8 @@ def test_a_service_told_twice_to_stop_does_not_drain_and_reports_no_failure(arti
     assert "stopped at once" in {one["event"] for one in lines}
 
 
-def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(artifacts):
-    process = start(artifacts, port=0)
+def test_a_service_told_to_stop_while_it_loads_stops_without_a_failure(light):
+    process = start(light, port=0)
     assert json.loads(process.stdout.readline())["event"] == "settings"
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
@@ -186,8 +180,8 @@ def with_a_small_pipe(artifacts, **settings):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_and_loses_no_line(artifacts, workers):
-    with with_a_small_pipe(artifacts, workers=workers) as (process, client):
+def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_and_loses_no_line(light, workers):
+    with with_a_small_pipe(light, workers=workers) as (process, client):
         for number in range(100):
             assert client.get("/v1/models", headers={"X-Request-Id": f"number-{number}"}).status_code == 200
         assert client.get("/health/live").status_code == 200
@@ -204,8 +198,8 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_health_and_loses_no_l
     assert numbers == [f"number-{number}" for number in range(100)]
 
 
-def test_a_service_whose_log_nobody_reads_ends_when_told(artifacts):
-    with with_a_small_pipe(artifacts) as (process, client):
+def test_a_service_whose_log_nobody_reads_ends_when_told(light):
+    with with_a_small_pipe(light) as (process, client):
         for _ in range(50):
             client.get("/v1/models")
         process.send_signal(signal.SIGTERM)

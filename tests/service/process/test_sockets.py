@@ -16,11 +16,11 @@ def last_line(said):
     return json.loads(said.strip().splitlines()[-1])
 
 
-def test_a_port_that_is_taken_is_reported_before_artifacts_are_read(artifacts):
+def test_a_port_that_is_taken_is_reported_before_artifacts_are_read(light):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        process = start(artifacts / "missing", port=taken.getsockname()[1])
+        process = start(light / "missing", port=taken.getsockname()[1])
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 5
     assert last_line(said)["event"] == "port cannot be had"
@@ -43,12 +43,12 @@ def test_the_setting_to_change_is_named(name, number, setting):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
-def test_a_port_that_another_service_shares_is_taken(artifacts):
+def test_a_port_that_another_service_shares_is_taken(light):
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        process = start(artifacts, port=taken.getsockname()[1], workers=2)
+        process = start(light, port=taken.getsockname()[1], workers=2)
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 5
     assert last_line(said)["event"] == "port cannot be had"

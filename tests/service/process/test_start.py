@@ -5,14 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import onnx
 import pytest
 
-from contract.artifact import describe
 from service.repository.loading import load
 from service.settings import Settings
 from tests.conftest import COLD, ROOT, start
+from tests.samples.changed_artifacts import edit, put_graph
 
 
 def failure(artifacts, **settings):
@@ -42,53 +43,44 @@ def flip_a_bit(file):
     file.write_bytes(data)
 
 
-def test_a_corrupt_file_ends_the_start_with_its_name_and_the_reason(copied):
-    flip_a_bit(copied / "digits/1/attention.onnx")
-    status, said = failure(copied)
+def test_a_corrupt_file_ends_the_start_with_its_name_and_the_reason(light_copy):
+    flip_a_bit(light_copy / "digits/1/attention.onnx")
+    status, said = failure(light_copy)
     assert status == 3
-    assert last_line(said)["file"] == str(copied / "digits/1/attention.onnx")
+    assert last_line(said)["file"] == str(light_copy / "digits/1/attention.onnx")
     assert "sha256" in last_line(said)["reason"]
 
 
-@pytest.mark.parametrize("name", ["predict.onnx", "attention.onnx", "weights.bin"])
-def test_a_corrupt_file_is_named_with_the_reason(copied, name):
-    flip_a_bit(copied / "digits/1" / name)
-    error = fault(copied)
-    assert error.file == copied / "digits/1" / name
-    assert "sha256" in error.reason
-
-
-@pytest.mark.parametrize("name", ["predict.onnx", "weights.bin", "manifest.json"])
-def test_a_missing_file_is_named_with_the_reason(copied, name):
-    (copied / "digits/1" / name).unlink()
-    error = fault(copied)
-    assert error.file == copied / "digits/1" / name
-    assert "missing" in error.reason or "cannot be read: No such file" in error.reason
-
-
-def test_a_file_that_is_cut_short_is_named_with_the_reason(copied):
-    file = copied / "dates/1/decode.onnx"
+def cut_short(file):
     file.write_bytes(file.read_bytes()[:1000])
-    error = fault(copied)
-    assert error.file == file
-    assert "given 1000" in error.reason
 
 
-def test_an_invalid_manifest_is_named_with_the_reason(copied):
-    file = copied / "dates/1/manifest.json"
+def with_another_task(file):
     file.write_text(file.read_text().replace('"task": "text2text-generation"', '"task": "cooking"'))
-    error = fault(copied)
-    assert error.file == file
-    assert "task" in error.reason
 
 
-def test_an_artifact_that_lacks_a_graph_of_its_task_is_refused(copied):
-    folder = copied / "digits/1"
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["graphs"]["attention"]
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        *((f"digits/1/{name}", flip_a_bit, "sha256") for name in ("predict.onnx", "attention.onnx", "weights.bin")),
+        *((f"digits/1/{name}", Path.unlink, "missing") for name in ("predict.onnx", "weights.bin")),
+        ("digits/1/manifest.json", Path.unlink, "cannot be read: No such file"),
+        ("dates/1/decode.onnx", cut_short, "given 1000"),
+        ("dates/1/manifest.json", with_another_task, "task"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_reason(light_copy, name, change, reason):
+    change(light_copy / name)
+    error = fault(light_copy)
+    assert error.file == light_copy / name
+    assert reason in error.reason
+
+
+def test_an_artifact_that_lacks_a_graph_of_its_task_is_refused(light_copy):
+    folder = light_copy / "digits/1"
+    edit(folder, lambda manifest: manifest["graphs"].pop("attention"))
     (folder / "attention.onnx").unlink()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert fault(copied).reason == "this task needs graphs for attention, given none"
+    assert fault(light_copy).reason == "this task needs graphs for attention, given none"
 
 
 def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
@@ -98,27 +90,24 @@ def test_a_folder_without_artifacts_says_how_to_make_them(tmp_path):
     assert "python -m export" in fault(tmp_path / "absent").reason
 
 
-def test_a_service_that_is_told_to_use_cuda_where_there_is_none_does_not_start(artifacts):
-    status, said = failure(artifacts, device="cuda")
+def test_a_service_that_is_told_to_use_cuda_where_there_is_none_does_not_start(light):
+    status, said = failure(light, device="cuda")
     if status == 0:
         pytest.skip("this machine has CUDA")
     assert status == 4
     assert "CUDAExecutionProvider" in last_line(said)["reason"]
 
 
-def test_every_wrong_setting_is_listed_at_once(artifacts):
-    status, said = failure(artifacts, device="toaster", max_inputs="many", batch_tokens="-1", max_puts=3)
+def test_every_wrong_setting_is_listed_at_once(light):
+    status, said = failure(light, device="toaster", max_inputs="many", batch_tokens="-1", max_puts=3)
     assert status == 2
     for words in ("REGARD_DEVICE: ", "REGARD_MAX_INPUTS: ", "REGARD_BATCH_TOKENS: ", "REGARD_MAX_PUTS: is no setting"):
         assert words in said
 
 
-def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(artifacts, tmp_path):
+def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(light, tmp_path):
     """A stand-in graph of the same ports, whose logits are not a number if all pixels are zero."""
-    folder = shutil.copytree(artifacts / "digits/1", tmp_path / "digits/1")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    logits = onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, ["batch", 10])
-    pixels = onnx.helper.make_tensor_value_info("pixels", onnx.TensorProto.UINT8, ["batch", 28, 28, 1])
+    folder = shutil.copytree(light / "digits/1", tmp_path / "digits/1")
     zeros = onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1, 10], [0.0] * 10)
     axes = onnx.helper.make_tensor("value", onnx.TensorProto.INT64, [2], [1, 2])
     nodes = [
@@ -128,11 +117,7 @@ def test_a_model_that_cannot_run_ends_the_service_instead_of_becoming_ready(arti
         onnx.helper.make_node("ReduceMax", ["bright", "axes"], ["brightest"], keepdims=0),
         onnx.helper.make_node("Div", ["zeros", "brightest"], ["logits"]),
     ]
-    graph = onnx.helper.make_graph(nodes, "poison", [pixels], [logits])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
-    (folder / "predict.onnx").write_bytes(model.SerializeToString())
-    manifest["graphs"]["predict"] |= describe(folder / "predict.onnx").model_dump()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    put_graph(folder, "predict", nodes)
     process = start(tmp_path, port=0)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 6
@@ -159,23 +144,23 @@ def test_an_interpreter_without_the_packages_says_which_one_has_them(tmp_path):
     assert "make serve" in done.stderr
 
 
-def test_a_package_that_cannot_be_imported_is_named(artifacts, tmp_path, monkeypatch):
+def test_a_package_that_cannot_be_imported_is_named(light, tmp_path, monkeypatch):
     (tmp_path / "fastapi.py").write_text("import absent")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    status, said = failure(artifacts)
+    status, said = failure(light)
     assert status == 2
     assert last_line(said)["event"] == "a package is missing or broken; install the service anew"
     assert last_line(said)["reason"] == "No module named 'absent'"
 
 
-def test_all_faults_of_artifacts_are_reported_at_once(copied):
+def test_all_faults_of_artifacts_are_reported_at_once(light_copy):
     for name in ("digits", "dates"):
-        (copied / name / "1" / "attention.onnx").write_bytes(b"")
-    process = start(copied, port=0)
+        (light_copy / name / "1" / "attention.onnx").write_bytes(b"")
+    process = start(light_copy, port=0)
     said, _ = process.communicate(timeout=30)
     files = [line["file"] for line in map(json.loads, said.splitlines()) if line["event"] == "artifact cannot be used"]
     assert process.returncode == 3
-    assert files == [str(copied / name / "1" / "attention.onnx") for name in ("dates", "digits")]
+    assert files == [str(light_copy / name / "1" / "attention.onnx") for name in ("dates", "digits")]
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["-h"], 0), (["--port", "9001"], 2)])

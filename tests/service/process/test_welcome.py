@@ -51,10 +51,10 @@ def test_the_address_is_one_that_a_client_can_use(host, url):
     assert address(host, 8000) == url
 
 
-def test_the_log_says_the_four_things_and_the_command_runs(artifacts, tmp_path):
+def test_the_log_says_the_four_things_and_the_command_runs(light, tmp_path):
     keys = tmp_path / "keys.txt"
     keys.write_text(f"{hashlib.sha256(KEY.encode()).hexdigest()} predict alice\n")
-    with served(artifacts, api_keys=keys, max_inputs=7, keep_count=1000) as client:
+    with served(light, api_keys=keys, max_inputs=7, keep_count=1000) as client:
         (said,) = [line for line in map(json.loads, client.lines()) if line["event"] == "serving"]
         run = {"shell": True, "cwd": ROOT, "capture_output": True, "text": True}
         answered = subprocess.run(said["command"], env=os.environ | {"REGARD_KEY": KEY}, **run)
@@ -72,8 +72,8 @@ def test_the_log_says_the_four_things_and_the_command_runs(artifacts, tmp_path):
     assert "keep_count" not in settings, "it was set to its default"
 
 
-def test_a_person_reads_the_four_things_in_four_lines(artifacts):
-    process = start(artifacts, port=0, log_format="console")
+def test_a_person_reads_the_four_things_in_four_lines(light):
+    process = start(light, port=0, log_format="console")
     said = []
     while not said or not said[-1].startswith("try"):
         said.append(process.stdout.readline())

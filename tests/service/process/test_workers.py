@@ -27,7 +27,7 @@ def events(client, name):
     return [line for line in map(json.loads, client.lines()) if line["event"] == name]
 
 
-def until(true, seconds=20):
+def until(true, seconds=60):
     """Wait for something; return it."""
     last = time.monotonic() + seconds
     while not (found := true()):
@@ -91,9 +91,9 @@ def replaced(client, version):
 
 
 @pytest.fixture(scope="module")
-def two(artifacts, tmp_path_factory):
+def two(light, tmp_path_factory):
     """A service of two workers; every test leaves both of them ready."""
-    copied = shutil.copytree(artifacts, tmp_path_factory.mktemp("workers") / "artifacts")
+    copied = shutil.copytree(light, tmp_path_factory.mktemp("workers") / "artifacts")
     with served(copied, workers=2, admin_port=0, probe_port=0) as client:
         client.artifacts = copied
         ready(client, 2)
@@ -189,9 +189,9 @@ def test_a_supervisor_that_was_stopped_goes_on_when_it_is_continued(two):
     assert ask(two).status_code == 200
 
 
-def test_a_full_disk_ends_no_worker(artifacts, small_disk, monkeypatch):
+def test_a_full_disk_ends_no_worker(light, small_disk, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(small_disk.folder))
-    with served(artifacts, workers=2, keep_bytes=1 << 30) as client:
+    with served(light, workers=2, keep_bytes=1 << 30) as client:
         ready(client, 2)
         small_disk.fill()
         assert {ask(client).status_code for _ in range(100)} == {200}
@@ -199,22 +199,22 @@ def test_a_full_disk_ends_no_worker(artifacts, small_disk, monkeypatch):
         assert not events(client, "worker ended, and is started again")
 
 
-def test_without_room_for_what_workers_share_the_start_fails_with_the_reason(artifacts, small_disk, monkeypatch):
+def test_without_room_for_what_workers_share_the_start_fails_with_the_reason(light, small_disk, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(small_disk.folder))
     small_disk.fill(leave=1 << 20)
-    process = start(artifacts, port=0, workers=2)
+    process = start(light, port=0, workers=2)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "TMPDIR: what workers share cannot be kept there: No space left on device" in said
 
 
-def test_a_worker_that_is_stopped_by_a_signal_is_replaced(artifacts):
+def test_a_worker_that_is_stopped_by_a_signal_is_replaced(light):
     """Otherwise the kernel deals it half of the connections for ever."""
     code = (
         "import runpy, sys; from service.process import workers; workers.MOST_SILENT_LOOKS = 5\n"
         "sys.argv = ['service']; runpy.run_module('service', run_name='__main__')"
     )
-    with served(artifacts, workers=2, program=["-c", code]) as client:
+    with served(light, workers=2, program=["-c", code]) as client:
         ready(client, 2)
         time.sleep(1.5)  # until both have told that they are alive
         before = pids(client)
@@ -233,11 +233,11 @@ def test_workers_that_are_told_to_stop_leave_no_process_and_no_file(two):
     two.process.send_signal(signal.SIGTERM)
     assert two.process.wait(20) == 0
     assert not folder.exists()
-    until(lambda: not any(map(running, processes)), 5)
+    until(lambda: not any(map(running, processes)), 30)
 
 
-def test_workers_end_with_the_process_that_supervises_them(artifacts):
-    with served(artifacts, workers=2) as client:
+def test_workers_end_with_the_process_that_supervises_them(light):
+    with served(light, workers=2) as client:
         until(lambda: len(pids(client)) == 2)
         processes = family(client.process.pid)
         client.process.kill()
@@ -262,10 +262,9 @@ def state(pid):
         return None
 
 
-def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp_path):
-    copied = shutil.copytree(artifacts, tmp_path / "artifacts")
-    with served(copied, workers=2) as client:
-        newer(copied, "digits", 2)
+def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(light_copy):
+    with served(light_copy, workers=2) as client:
+        newer(light_copy, "digits", 2)
         second = until(lambda: pids(client).get(1))
         halt(second)
         client.process.send_signal(signal.SIGHUP)
@@ -283,23 +282,22 @@ def test_a_reload_and_a_stop_reach_a_worker_that_is_only_starting(artifacts, tmp
         assert len(events(client, "ready")) == 2
 
 
-def test_without_a_folder_for_temporary_files_the_start_fails_with_the_reason(artifacts, monkeypatch):
+def test_without_a_folder_for_temporary_files_the_start_fails_with_the_reason(light, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/proc")
     monkeypatch.chdir("/proc")
     code = (
         "import tempfile; tempfile._candidate_tempdir_list = lambda: ['/proc']\n"
         "import runpy, sys; sys.argv = ['service']; runpy.run_module('service', run_name='__main__')"
     )
-    environment = os.environ | {"REGARD_WORKERS": "2", "REGARD_ARTIFACTS": str(artifacts), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"REGARD_WORKERS": "2", "REGARD_ARTIFACTS": str(light), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=30)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert "TMPDIR" in done.stdout
 
 
-def test_workers_report_a_fault_at_start_once_with_the_status_of_a_single_process(artifacts, tmp_path):
-    copied = shutil.copytree(artifacts, tmp_path / "artifacts")
-    (copied / "digits/1/predict.onnx").write_bytes(b"")
-    process = start(copied, port=0, workers=3)
+def test_workers_report_a_fault_at_start_once_with_the_status_of_a_single_process(light_copy):
+    (light_copy / "digits/1/predict.onnx").write_bytes(b"")
+    process = start(light_copy, port=0, workers=3)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 3
     assert said.count("artifact cannot be used") == 1

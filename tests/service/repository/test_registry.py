@@ -31,30 +31,34 @@ from tests.samples.changed_artifacts import newer
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="session")
-def artifacts(light):
-    """Most tests here need no graph that explains a score."""
-    return light
+@pytest.fixture
+async def opened(monkeypatch):
+    """What makes a registry of a folder and its device, which are closed before what is patched is as it was."""
+    made = []
+
+    def make(artifacts, **settings):
+        settings, device = Settings(artifacts=artifacts, **settings), Device()
+        made.append((Registry(load(settings), settings, device, Metrics()), device))
+        return made[-1]
+
+    yield make
+    for models, device in made:
+        await models.close()
+        device.close()
 
 
-async def test_a_second_reload_is_refused_while_one_runs(artifacts):
-    settings = Settings(artifacts=artifacts)
-
-    device = Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_a_second_reload_is_refused_while_one_runs(light, opened):
+    models, _ = opened(light)
     first = asyncio.create_task(models.reload())
     await asyncio.sleep(0)
     with pytest.raises(Conflict, match="reload: one at a time"):
         await models.reload()
     await first
-    await models.close()
-    device.close()
 
 
-async def test_nothing_is_unloaded_while_the_models_warm_up(artifacts, monkeypatch):
+async def test_nothing_is_unloaded_while_the_models_warm_up(light, monkeypatch, opened):
     """Unloading a model that was still to be warmed up once ended the process."""
-    settings, device = Settings(artifacts=artifacts), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+    models, _ = opened(light)
     go_on = asyncio.Event()
     monkeypatch.setattr(models["dates"], "warm_up", lambda device: go_on.wait())
     warm = asyncio.create_task(models.warm_up())
@@ -67,65 +71,54 @@ async def test_nothing_is_unloaded_while_the_models_warm_up(artifacts, monkeypat
     assert models["digits"].ready
     await models.unload("digits")
     assert list(models) == ["dates"]
-    await models.close()
-    device.close()
 
 
-async def test_the_index_lists_what_is_served_though_its_folder_is_gone(copied):
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_the_index_lists_what_is_served_though_its_folder_is_gone(light_copy, opened):
+    models, _ = opened(light_copy)
     await models.warm_up()
-    newer(copied, "digits", 2)
-    shutil.rmtree(copied / "digits/1")
-    shutil.rmtree(copied / "dates")
+    newer(light_copy, "digits", 2)
+    shutil.rmtree(light_copy / "digits/1")
+    shutil.rmtree(light_copy / "dates")
     assert [(one["name"], one["version"], one["state"], one["reason"]) for one in await models.index()] == [
         ("dates", "1", "READY", ""),
         ("digits", "1", "READY", ""),
         ("digits", "2", "UNAVAILABLE", "not loaded"),
     ]
-    await models.close()
-    device.close()
 
 
-async def test_a_reload_survives_a_manifest_that_is_just_being_replaced(copied):
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
-    (copied / "digits/1/manifest.json").unlink()
+async def test_a_reload_survives_a_manifest_that_is_just_being_replaced(light_copy, opened):
+    models, _ = opened(light_copy)
+    (light_copy / "digits/1/manifest.json").unlink()
     assert [one["outcome"] for one in await models.reload()] == ["unchanged", "unchanged"]
-    await models.close()
-    device.close()
 
 
 @pytest.mark.filterwarnings("ignore:Specified provider")
-async def test_after_a_start_on_the_cpu_for_want_of_a_gpu_models_are_loaded_for_the_cpu(copied, monkeypatch):
+async def test_after_a_start_on_the_cpu_for_want_of_a_gpu_models_are_loaded_for_the_cpu(
+    light_copy, monkeypatch, opened
+):
     """`auto` finds the driver of a GPU that onnxruntime cannot use."""
     for module in (loading, registry):
         monkeypatch.setattr(module, "choose_device", lambda wanted: "cuda" if wanted == "auto" else wanted)
-    settings, device = Settings(artifacts=copied, device="auto"), Device()
-    models = Registry(load(settings), settings, device, Metrics())
-    newer(copied, "digits", 2)
+    models, _ = opened(light_copy, device="auto")
+    newer(light_copy, "digits", 2)
     assert [one["outcome"] for one in await models.reload()] == ["unchanged", "replaced"]
     assert models["digits"].provider == "CPUExecutionProvider"
-    await models.close()
-    device.close()
 
 
-async def test_a_version_without_room_for_its_copy_is_refused_with_the_bytes_and_the_old_one_stays(copied, monkeypatch):
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
-    newer(copied, "digits", 2)
+async def test_a_version_without_room_for_its_copy_is_refused_with_the_bytes_and_the_old_one_stays(
+    light_copy, monkeypatch, opened
+):
+    models, _ = opened(light_copy)
+    newer(light_copy, "digits", 2)
     monkeypatch.setattr(registry, "Trial", lambda *given: SimpleNamespace(outcome=full, close=lambda: None))
     _, refused = await models.reload()
     assert refused["outcome"] == "refused"
     assert refused["reason"].startswith("TMPDIR: must have room for 10 bytes, ")
     assert models["digits"].manifest.version == "1"
-    await models.close()
-    device.close()
 
 
-async def test_memory_is_given_back_once_it_has_grown_while_nobody_waits(artifacts, monkeypatch):
-    settings, device = Settings(artifacts=artifacts), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_memory_is_given_back_once_it_has_grown_while_nobody_waits(light, monkeypatch, opened):
+    models, device = opened(light)
     done = []
     monkeypatch.setattr(Session, "shrink_arena", lambda session: done.append("shrunk"))
     monkeypatch.setattr(registry, "trim_heap", lambda: done.append("trimmed"))
@@ -141,13 +134,10 @@ async def test_memory_is_given_back_once_it_has_grown_while_nobody_waits(artifac
     await asyncio.sleep(0.01)
     await models.give_back_memory()
     assert done == ["shrunk", "trimmed"]
-    await models.close()
-    device.close()
 
 
-async def test_memory_that_could_not_be_given_back_is_tried_again(artifacts, monkeypatch):
-    settings, device = Settings(artifacts=artifacts), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_memory_that_could_not_be_given_back_is_tried_again(light, monkeypatch, opened):
+    models, device = opened(light)
     held, done = memory.resident_bytes() + memory.GROWTH_BYTES * 2, []
     monkeypatch.setattr(memory, "resident_bytes", lambda: held)
     monkeypatch.setattr(memory, "PAUSE_SECONDS", 0)
@@ -160,18 +150,15 @@ async def test_memory_that_could_not_be_given_back_is_tried_again(artifacts, mon
     assert done == ["trimmed"]
     await models.give_back_memory()
     assert done == ["trimmed"], "what is left is in use"
-    await models.close()
-    device.close()
 
 
 def full(folder, *, exact):
     raise NoRoomError(Path(tempfile.gettempdir()), 10)
 
 
-async def test_memory_is_given_back_by_a_session_on_the_cpu(artifacts, monkeypatch):
+async def test_memory_is_given_back_by_a_session_on_the_cpu(light, monkeypatch, opened):
     """OpenVINO runs predictions, and attention is on the CPU."""
-    settings, device = Settings(artifacts=artifacts), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+    models, _ = opened(light)
     shrunk = []
     monkeypatch.setattr(Session, "shrink_arena", lambda session: shrunk.append(session.name))
     for role, session in models["digits"].sessions.items():
@@ -180,19 +167,16 @@ async def test_memory_is_given_back_by_a_session_on_the_cpu(artifacts, monkeypat
     await models.unload("dates")
     await models.give_back_memory()
     assert shrunk == ["digits/attention"]
-    await models.close()
-    device.close()
 
 
 @pytest.mark.parametrize("bound", [{}, {"batch_map_bytes": 1}])
-async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(complete, bound):
+async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(complete, bound, opened):
     """It holds the activations of all layers, many times the bytes of the maps. Of the least bound it is one."""
-    settings, device = Settings(artifacts=complete, **bound), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+    models, _ = opened(complete, **bound)
     served = models["digits"]
     item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
     query = resolve(parse(AttentionOptions, {"method": "relevance"}, strings=False), served.manifest)
-    most = max(settings.batch_map_bytes // GRADIENT_DIVISOR // served.map_bytes(item.lengths), 1)
+    most = max(Settings(**bound).batch_map_bytes // GRADIENT_DIVISOR // served.map_bytes(item.lengths), 1)
     sizes, run = [], served.sessions["relevance"].run
 
     def noted(feed):
@@ -203,36 +187,27 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(complete, 
     async with asyncio.timeout(60):
         await explain_scores(served, item, query, [Target(0, (0,))] * 2 * most, "interactive")
     assert max(sizes) == most
-    await models.close()
-    device.close()
 
 
-async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(complete):
+async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(complete, opened):
     """They hold few maps, but the states of all layers: thousands of them would fit by their maps."""
-    settings, device = Settings(artifacts=complete), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+    models, _ = opened(complete)
     served = models["dates"]
     one, long = {"source": 4, "target": 3, "target_input": 3}, {"source": 400, "target": 300, "target_input": 300}
     states = (3 * 4 + 3 * 3 + 3 * 3) * served.manifest.width * STATE_BYTES
     assert served.gradient_bytes(one) == states > served.map_bytes(one)
     assert served.gradient_bytes(long) == served.map_bytes(long)
-    await models.close()
-    device.close()
 
 
-async def test_a_batch_of_predictions_on_a_cpu_is_what_its_caches_serve_well(artifacts):
-    settings, device = Settings(artifacts=artifacts), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_a_batch_of_predictions_on_a_cpu_is_what_its_caches_serve_well(light, opened):
+    models, _ = opened(light)
     served = models["digits"]
     numbers = PART_STATE_BYTES * served.sessions["predict"].cores // 4
     assert served.prediction_lane._at_once == numbers // served.manifest.width
-    await models.close()
-    device.close()
 
 
-async def test_a_model_without_memory_to_warm_up_is_not_ready_and_loses_no_reload(copied, monkeypatch):
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_a_model_without_memory_to_warm_up_is_not_ready_and_loses_no_reload(light_copy, monkeypatch, opened):
+    models, _ = opened(light_copy)
     await models.warm_up()
 
     def without_memory(session, lengths=None):
@@ -242,18 +217,17 @@ async def test_a_model_without_memory_to_warm_up_is_not_ready_and_loses_no_reloa
     models["dates"].lanes[0].failures = 3
     await models.check()
     assert (models["dates"].ready, models["digits"].ready) == (False, True)
-    newer(copied, "digits", 2)
+    newer(light_copy, "digits", 2)
     loops = len(models._loops)
     outcomes = {one["model"]: one["outcome"] for one in await models.reload()}
     assert outcomes == {"dates": "unchanged", "digits": "refused"}
     assert len(models._loops) == loops
-    await models.close()
-    device.close()
 
 
-async def test_a_model_that_failed_is_warmed_up_until_it_runs_though_a_run_succeeds_meanwhile(copied, monkeypatch):
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_a_model_that_failed_is_warmed_up_until_it_runs_though_a_run_succeeds_meanwhile(
+    light_copy, monkeypatch, opened
+):
+    models, _ = opened(light_copy)
     await models.warm_up()
     served, warm_up = models["digits"], Session.warm_up
 
@@ -273,13 +247,10 @@ async def test_a_model_that_failed_is_warmed_up_until_it_runs_though_a_run_succe
     monkeypatch.setattr(Session, "warm_up", warm_up)
     await models.check()
     assert served.ready
-    await models.close()
-    device.close()
 
 
-async def test_a_failed_model_that_is_unloaded_while_it_is_warmed_up_keeps_its_sessions_until_then(copied, monkeypatch):
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_a_failed_model_that_is_unloaded_while_it_is_warmed_up_keeps_its_sessions_until_then(light_copy, opened):
+    models, _ = opened(light_copy)
     await models.warm_up()
     digits, dates = models["digits"], models["dates"]
     digits.state = dates.state = "failed"
@@ -290,20 +261,15 @@ async def test_a_failed_model_that_is_unloaded_while_it_is_warmed_up_keeps_its_s
     await models.unload("digits")
     await check
     assert (dates.state, digits.state) == ("ready", "failed"), "one was being warmed up, the other was gone by then"
-    await models.close()
-    device.close()
 
 
-async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(copied, monkeypatch):
-    monkeypatch.chdir(copied.parent)
-    settings, device = Settings(artifacts=Path(copied.name)), Device()
-    models = Registry(load(settings), settings, device, Metrics())
+async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(light_copy, monkeypatch, opened):
+    monkeypatch.chdir(light_copy.parent)
+    models, _ = opened(Path(light_copy.name))
     assert [one["name"] for one in await models.index()] == ["dates", "digits"]
-    await models.close()
-    device.close()
 
 
-async def test_the_end_ends_the_trial_of_a_reload(artifacts, tmp_path, monkeypatch):
+async def test_the_end_ends_the_trial_of_a_reload(light_copy, monkeypatch, opened):
     """Copying may take minutes, and the process waits for the thread."""
     waiting, stopped = threading.Event(), threading.Event()
 
@@ -323,15 +289,11 @@ async def test_the_end_ends_the_trial_of_a_reload(artifacts, tmp_path, monkeypat
         def close(self):
             pass
 
-    copied = tmp_path / "artifacts"
-    shutil.copytree(artifacts, copied)
-    settings, device = Settings(artifacts=copied), Device()
-    models = Registry(load(settings), settings, device, Metrics())
-    newer(copied, "digits", 2)
+    models, _ = opened(light_copy)
+    newer(light_copy, "digits", 2)
     monkeypatch.setattr(registry, "Trial", Waiting)
     reload = asyncio.create_task(models.reload())
     assert await asyncio.to_thread(waiting.wait, 20)
     await models.close()
     assert "refused" in [one["outcome"] for one in await reload]
     assert models._trial is None
-    device.close()

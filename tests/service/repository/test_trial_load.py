@@ -2,6 +2,7 @@ import json
 import os
 import re
 import signal
+from contextlib import closing
 
 import pytest
 
@@ -47,36 +48,27 @@ def test_a_trial_has_memory_for_the_maps_of_the_longest_text(artifacts, tmp_path
 
 def test_a_trial_that_the_system_kills_says_that_memory_may_be_short(artifacts):
     folders = find_artifacts(artifacts)
-    trial = trial_load.Trial(folders, Settings(artifacts=artifacts), "fork")
-    try:
+    with closing(trial_load.Trial(folders, Settings(artifacts=artifacts), "fork")) as trial:
         trial._process.kill()
         with pytest.raises(ArtifactError, match="SIGKILL, which the system sends where memory is short"):
             trial.outcome(folders[0], exact=True)
-    finally:
-        trial.close()
 
 
 def test_a_trial_that_is_stopped_says_so_and_does_not_wait(artifacts):
     folders = find_artifacts(artifacts)
-    trial = trial_load.Trial(folders, Settings(artifacts=artifacts), "fork")
-    try:
+    with closing(trial_load.Trial(folders, Settings(artifacts=artifacts), "fork")) as trial:
         os.kill(trial._process.pid, signal.SIGSTOP)  # as if it copied from a slow disk
         trial.stop()
         with pytest.raises(ArtifactError, match="its trial was ended, since the service stops"):
             trial.outcome(folders[0], exact=True)
-    finally:
-        trial.close()
 
 
 def test_a_trial_answers_for_the_artifact_that_is_asked_for_and_says_which_it_tries(artifacts, tmp_path):
     dates, digits = find_artifacts(artifacts)
-    trial = trial_load.Trial([dates, digits], Settings(artifacts=artifacts), "fork")
-    try:
+    with closing(trial_load.Trial([dates, digits], Settings(artifacts=artifacts), "fork")) as trial:
         assert trial.outcome(digits, exact=True).manifest.name == "digits"
         assert trial.tries(dates)
         assert not trial.tries(tmp_path / "digits/2"), "it came after the trial began"
         with pytest.raises(ArtifactError, match="it ends a process"):
             trial.outcome(tmp_path / "digits/2", exact=True)
         assert not trial.tries(digits)
-    finally:
-        trial.close()

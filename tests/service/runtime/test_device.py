@@ -20,11 +20,23 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_an_exception_thrown_into_the_devices_thread_loses_no_caller():
-    """Wherever it is thrown: the watch looks once a second."""
+@pytest.fixture
+def device():
+    """A device that runs one function at a time."""
+    with contextlib.closing(Device()) as device:
+        yield device
 
-    device = Device()
+
+@pytest.fixture
+def two_cores():
+    """A device that runs two functions at a time."""
+    with contextlib.closing(Device(2)) as device:
+        yield device
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_an_exception_thrown_into_the_devices_thread_loses_no_caller(device):
+    """Wherever it is thrown: the watch looks once a second."""
 
     async def watch():
         while True:
@@ -40,18 +52,15 @@ async def test_an_exception_thrown_into_the_devices_thread_loses_no_caller():
             with contextlib.suppress(RuntimeError):
                 assert await asyncio.wait_for(run(lambda: 7), 5) == 7
     watching.cancel()
-    device.close()
 
 
-async def test_the_device_stays_locked_until_a_function_whose_caller_left_has_returned():
+async def test_the_device_stays_locked_until_a_function_whose_caller_left_has_returned(device):
     running = threading.Event()
     go_on = threading.Event()
 
     def slow():
         running.set()
         go_on.wait(5)
-
-    device = Device()
 
     async def leave():
         async with device.turn() as run:
@@ -66,35 +75,33 @@ async def test_the_device_stays_locked_until_a_function_whose_caller_left_has_re
     go_on.set()
     async with device.turn() as run:
         assert await run(lambda: 7) == 7
-    device.close()
 
 
-async def test_turns_of_one_core_run_beside_one_another_and_busy_seconds_tell_the_longest():
-    device, both = Device(2), threading.Barrier(2)
+async def test_turns_of_one_core_run_beside_one_another_and_busy_seconds_tell_the_longest(two_cores):
+    both = threading.Barrier(2)
 
     async def meet():
-        async with device.turn(cores=1, share=0.5) as run:
+        async with two_cores.turn(cores=1, share=0.5) as run:
             await run(both.wait, 5)
 
     await asyncio.gather(meet(), meet())
-    assert device.busy_seconds() == 0
+    assert two_cores.busy_seconds() == 0
     hung = threading.Event()
-    async with device.turn(cores=1, share=0.5) as run:
+    async with two_cores.turn(cores=1, share=0.5) as run:
         work = run(hung.wait, 5)
         await asyncio.sleep(0.2)
-        async with device.turn(cores=1, share=0.5) as beside:
+        async with two_cores.turn(cores=1, share=0.5) as beside:
             await beside(lambda: 7)
-            assert device.busy_seconds() > 0.15
+            assert two_cores.busy_seconds() > 0.15
         hung.set()
         await work
-    device.close()
 
 
-async def test_a_turn_of_all_cores_waits_for_all_and_is_not_passed_by():
-    device, order = Device(2), []
+async def test_a_turn_of_all_cores_waits_for_all_and_is_not_passed_by(two_cores):
+    order = []
 
     async def take(name, cores, share):
-        async with device.turn(cores, share) as run:
+        async with two_cores.turn(cores, share) as run:
             order.append(name)
             await run(threading.Event().wait, 0.05)
             order.append(name)
@@ -106,12 +113,9 @@ async def test_a_turn_of_all_cores_waits_for_all_and_is_not_passed_by():
     last = asyncio.create_task(take("last", 1, 0.5))
     await asyncio.gather(first, whole, last)
     assert order == ["first", "first", "whole", "whole", "last", "last"]
-    device.close()
 
 
-async def test_a_run_that_is_stopped_before_it_begins_is_stopped():
-    device = Device()
-
+async def test_a_run_that_is_stopped_before_it_begins_is_stopped(device):
     def work():
         options = type("Options", (), {"terminate": False})()
         with this_turn().running(options):
@@ -124,12 +128,10 @@ async def test_a_run_that_is_stopped_before_it_begins_is_stopped():
         waiting.set()
         assert await blocked is True
         assert await run(work) is False
-    device.close()
 
 
-async def test_functions_beside_one_another_are_of_one_turn_which_stops_them_all():
-    device = Device()
-    begun, stopped = threading.Barrier(3, timeout=5), threading.Event()
+async def test_functions_beside_one_another_are_of_one_turn_which_stops_them_all(device):
+    begun, stopped = threading.Barrier(3, timeout=30), threading.Event()
 
     def work(item):
         options = type("Options", (), {"terminate": False})()
@@ -146,7 +148,6 @@ async def test_functions_beside_one_another_are_of_one_turn_which_stops_them_all
         stopped.set()
         assert await several == [(item, True) for item in range(5)]
         assert await run(run_beside, work, range(2, 6), 2) == [(item, False) for item in range(2, 6)]
-    device.close()
 
 
 def test_what_fails_beside_others_ends_them_all():
@@ -198,8 +199,7 @@ print(all(one.wait(10) for one in begun))
     assert subprocess.run(command, cwd=ROOT, timeout=60, check=True, capture_output=True).stdout == b"True\n"
 
 
-async def test_a_caller_that_leaves_while_it_waits_gives_its_turn_back():
-    device = Device()
+async def test_a_caller_that_leaves_while_it_waits_gives_its_turn_back(device):
     async with device.turn():
         gone = asyncio.create_task(device.turn().__aenter__())
         await asyncio.sleep(0.01)
@@ -208,12 +208,9 @@ async def test_a_caller_that_leaves_while_it_waits_gives_its_turn_back():
     async with asyncio.timeout(5), device.turn() as run:
         assert await run(lambda: 7) == 7
     assert device.free == 1
-    device.close()
 
 
-async def test_a_device_that_is_lost_says_so():
-    device = Device()
-
+async def test_a_device_that_is_lost_says_so(device):
     def lose():
         raise DeviceLost("gone")
 
@@ -221,22 +218,18 @@ async def test_a_device_that_is_lost_says_so():
         with pytest.raises(DeviceLost):
             await run(lose)
     assert isinstance(device.lost, DeviceLost)
-    device.close()
 
 
-async def test_a_caller_that_waits_for_the_cores_of_several_turns_is_awaited_by_each():
-    device = Device(2)
-    async with device.turn(1, 0.5) as one, device.turn(1, 0.5) as other:
+async def test_a_caller_that_waits_for_the_cores_of_several_turns_is_awaited_by_each(two_cores):
+    async with two_cores.turn(1, 0.5) as one, two_cores.turn(1, 0.5) as other:
         assert (one.awaited, other.awaited) == (False, False)
-        waiting = asyncio.create_task(device.turn(2).__aenter__())
+        waiting = asyncio.create_task(two_cores.turn(2).__aenter__())
         await asyncio.sleep(0.01)
         assert (one.awaited, other.awaited) == (True, True)
     (await waiting).release()
-    device.close()
 
 
-async def test_a_caller_that_leaves_as_its_turn_comes_leaves_no_line_in_the_log():
-    device = Device()
+async def test_a_caller_that_leaves_as_its_turn_comes_leaves_no_line_in_the_log(device):
     with structlog.testing.capture_logs() as logs:
         async with device.turn():
             gone = asyncio.create_task(device.turn().__aenter__())
@@ -246,17 +239,16 @@ async def test_a_caller_that_leaves_as_its_turn_comes_leaves_no_line_in_the_log(
             await gone
     assert logs == []
     assert device.free == 1
-    device.close()
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_an_idle_thread_keeps_nothing_of_its_last_run(fails):
+async def test_an_idle_thread_keeps_nothing_of_its_last_run(fails, two_cores):
     """Some threads may be idle for hours: a batch and its answers would stay, and a session after a reload."""
 
     class Batch:
         """Something that can be referred to weakly."""
 
-    device, kept = Device(2), []
+    kept = []
 
     def answer(batch):
         if fails:
@@ -268,7 +260,7 @@ async def test_an_idle_thread_keeps_nothing_of_its_last_run(fails):
     async def ask():
         batch = Batch()
         kept.append(weakref.ref(batch))
-        async with device.turn() as run:
+        async with two_cores.turn() as run:
             with contextlib.suppress(ValueError):
                 await run(answer, batch)
 
@@ -277,4 +269,3 @@ async def test_an_idle_thread_keeps_nothing_of_its_last_run(fails):
         while any(one() for one in kept):
             gc.collect()
             await asyncio.sleep(0.01)
-    device.close()

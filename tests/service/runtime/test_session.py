@@ -77,13 +77,20 @@ def test_a_session_that_reads_the_mapped_weights_keeps_no_transposed_copy_of_one
     assert copies == dict.fromkeys(copies, 1 if light else 0)  # all sessions of a light model are packed
 
 
-def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digits, monkeypatch):
-    chosen = []
-    session = ort.InferenceSession
-    monkeypatch.setattr(
-        ort, "InferenceSession", lambda path, options, providers: chosen.append(options.intra_op_num_threads)
-        or session(path, options, providers)
-    )  # fmt: skip
+@pytest.fixture
+def chosen(monkeypatch):
+    """The options of each session that is opened."""
+    found, session = [], ort.InferenceSession
+
+    def noting(path, options, providers):
+        found.append(options)
+        return session(path, options, providers)
+
+    monkeypatch.setattr(ort, "InferenceSession", noting)
+    return found
+
+
+def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digits, monkeypatch, chosen):
     Session(digits, "predict", "cpu", Settings())
     Session(digits, "predict", "cpu", Settings(threads=3))
     monkeypatch.setattr(session_module, "LIGHT_BYTES", 0)
@@ -92,7 +99,7 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     monkeypatch.setattr(threads, "usable_cores", lambda: 96)
     Session(digits, "predict", "cpu", Settings())
     Session(digits, "predict", "cpu", Settings(workers=12))
-    assert chosen == [1, 3, 5, threads.MOST_DEFAULT_THREADS, 8]
+    assert [one.intra_op_num_threads for one in chosen] == [1, 3, 5, threads.MOST_DEFAULT_THREADS, 8]
 
 
 @pytest.mark.parametrize(
@@ -106,19 +113,8 @@ def test_a_light_model_runs_on_one_thread_unless_the_settings_say_otherwise(digi
     ],
 )
 def test_weights_become_unsigned_only_where_sums_of_products_would_overflow(
-    digits, monkeypatch, tmp_path, machine, flags, asked
+    digits, monkeypatch, tmp_path, chosen, machine, flags, asked
 ):
-    chosen = []
-    session = ort.InferenceSession
-
-    def noting(path, options, providers):
-        try:
-            chosen.append(options.get_session_config_entry("session.x64quantprecision"))
-        except RuntimeError:  # there is no such entry
-            chosen.append("")
-        return session(path, options, providers)
-
-    monkeypatch.setattr(ort, "InferenceSession", noting)
     monkeypatch.setattr(providers, "CPU_FACTS", tmp_path / "cpuinfo")
     monkeypatch.setattr(providers.platform, "machine", lambda: machine)
     if flags:
@@ -126,19 +122,16 @@ def test_weights_become_unsigned_only_where_sums_of_products_would_overflow(
     providers.products_saturate.cache_clear()
     Session(digits, "predict", "cpu", Settings())
     providers.products_saturate.cache_clear()
-    assert chosen == [asked]
+    (options,) = chosen
+    try:
+        assert options.get_session_config_entry("session.x64quantprecision") == asked
+    except RuntimeError:  # there is no such entry
+        assert not asked
 
 
-def test_the_largest_products_of_8_bits_are_summed_exactly_as_the_service_opens_a_graph(digits, monkeypatch):
+def test_the_largest_products_of_8_bits_are_summed_exactly_as_the_service_opens_a_graph(digits, chosen):
     """With pairs of products in 16 bits each sum would be less."""
-    width, given = 64, {}
-    session = ort.InferenceSession
-
-    def noting(path, options, providers):
-        given["options"] = options
-        return session(path, options, providers)
-
-    monkeypatch.setattr(ort, "InferenceSession", noting)
+    width = 64
     Session(digits, "predict", "cpu", Settings())
     weights = [
         helper.make_tensor("b", TensorProto.INT8, [width, width], np.full(width * width, 127).tolist()),
@@ -153,7 +146,7 @@ def test_the_largest_products_of_8_bits_are_summed_exactly_as_the_service_opens_
         weights,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    opened = session(model.SerializeToString(), given["options"], ["CPUExecutionProvider"])
+    opened = ort.InferenceSession(model.SerializeToString(), chosen[0], ["CPUExecutionProvider"])
     for rows in (1, 8):
         (sums,) = opened.run(None, {"a": np.full((rows, width), 255, np.uint8)})
         assert (sums == width * 255 * 127).all()

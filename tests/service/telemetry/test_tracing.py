@@ -4,12 +4,12 @@ import sys
 from tests.conftest import COLD, ROOT, start
 
 
-def test_an_endpoint_without_the_extra_is_refused_with_what_to_install(artifacts, tmp_path, monkeypatch):
+def test_an_endpoint_without_the_extra_is_refused_with_what_to_install(light, tmp_path, monkeypatch):
     absent = tmp_path / "opentelemetry/sdk"
     absent.mkdir(parents=True)
     (absent / "__init__.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    process = start(artifacts, otlp_endpoint="http://127.0.0.1:4318", program=COLD)
+    process = start(light, otlp_endpoint="http://127.0.0.1:4318", program=COLD)
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 2
     assert "REGARD_OTLP_ENDPOINT" in said

@@ -17,3 +17,10 @@ def texts(artifacts, minilm, families, detectors, tmp_path_factory):
         (folder / name).symlink_to(families(name))
     with in_process(folder) as client:
         yield client
+
+
+def native(client, name, endpoint, **body):
+    """Return the results of our own endpoint."""
+    answer = client.post(f"/v1/models/{name}/{endpoint}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"]

@@ -6,21 +6,18 @@ import types
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
 from contract.generation import Generation, Sampling
 from service.api.hugging_face.masks import Filling
 from service.api.hugging_face.parameters import GenerationParameters
 from service.api.hugging_face.texts import WrittenText
-from service.app import create_app
 from service.errors import Unacceptable
-from service.repository.loading import load
-from service.settings import Settings
-from service.store import open_store
 from tests.clients.hugging_face_calls import CALLS
 from tests.conftest import ROOT
 from tests.samples.detectors import NOTHING, encoded, picture
 from tests.samples.http_requests import JSON, PNG, SEVEN, WRITTEN_DATES
+from tests.samples.in_process import inside
+from tests.service.api.hugging_face.conftest import native
 
 DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
 ENCODED = base64.b64encode(SEVEN).decode()
@@ -30,12 +27,6 @@ def post(client, name, body, status=200):
     answer = client.post(f"/v1/models/{name}", json=body)
     assert answer.status_code == status, answer.text
     return answer.json()
-
-
-def native(client, name, endpoint, **body):
-    answer = client.post(f"/v1/models/{name}/{endpoint}", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
 
 
 def refusal(client, name, body, status=422):
@@ -207,12 +198,9 @@ def test_errors_have_the_types_that_clients_know(client):
 
 
 def test_a_full_queue_is_an_overload(artifacts):
-    settings = Settings(artifacts=artifacts)
-    models = load(settings)
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        while client.get("/health/ready").status_code != 200:
-            pass
-        with models["dates"].prediction_budget.permit(models["dates"].prediction_budget.limit):
+    with inside(artifacts) as (client, models):
+        budget = models["dates"].prediction_budget
+        with budget.permit(budget.limit):
             answer = client.post(DATES, json={"inputs": "3/23/21"})
     assert answer.status_code == 429
     assert answer.json()["error_type"] == "overloaded"

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import itertools
 import json
-import struct
 from types import SimpleNamespace
 
 import pytest
@@ -15,14 +14,11 @@ from service.errors import Malformed, Refusal, TooLarge, Unacceptable, Unsupport
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Pair
 from service.settings import Settings
+from tests.samples.http_requests import packed
 
 IMAGES = SimpleNamespace(inputs=object.__new__(ImageInputs), manifest=SimpleNamespace(task="image-classification"))
 TEXTS = SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="fill-mask"))
 PAIRS = SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="text-classification"))
-
-
-def packed(*elements):
-    return b"".join(struct.pack("<I", len(one)) + one for one in elements)
 
 
 def read(body, served=TEXTS, length=None, headers=(), settings=None, query=b""):

@@ -5,10 +5,7 @@ import pytest
 
 from service.api.open_inference.tensors import Tensor, elements_of_shape, split_binary, strings_of
 from service.errors import Malformed, Refusal, Unacceptable
-
-
-def packed(*elements):
-    return b"".join(struct.pack("<I", len(one)) + one for one in elements)
+from tests.samples.http_requests import packed
 
 
 def test_binary_elements_stand_behind_their_lengths():

@@ -86,14 +86,24 @@ async def test_crashes_beside_each_other_are_refused_each_for_itself():
 
 
 @pytest.mark.usefixtures("hostile")
-async def test_an_image_that_takes_too_much_processor_time_is_refused(monkeypatch):
+@pytest.mark.parametrize(
+    ("settings", "image", "words", "cause"),
+    [
+        ({"decode_seconds": 0.5}, b"hang", r"decoded within 0\.5 seconds, given one that takes", "deadline"),
+        ({"decode_bytes": 64 << 20}, b"fill", "decoded within 67108864 bytes of memory, given one", "memory"),
+        ({}, b"short", "one that can be decoded, given one that cannot", "crash"),
+    ],
+)
+async def test_an_image_that_takes_too_much_or_whose_answer_ends_early_is_refused(
+    settings, image, words, cause, monkeypatch
+):
     monkeypatch.setattr(decoder_pool, "CLOCK_FACTOR", 1000)  # however busy the machine is, the alarm comes first
-    async with decoding(decode_seconds=0.5, decode_processes=1) as (pool, metrics):
+    async with decoding(**settings, decode_processes=1) as (pool, metrics):
         await pool.decode(SEVEN, INK)
-        with pytest.raises(Unacceptable, match=r"^image: must be decoded within 0\.5 seconds, given one that takes"):
-            await pool.decode(b"hang", INK)
+        with pytest.raises(Unacceptable, match=f"^image: must be {words}"):
+            await pool.decode(image, INK)
         await pool.decode(SEVEN, INK)
-        assert replaced(metrics) == {"deadline": 1}
+        assert replaced(metrics) == {cause: 1}
 
 
 @pytest.mark.usefixtures("hostile")
@@ -146,15 +156,6 @@ async def test_every_image_has_the_whole_time(monkeypatch):
         for _ in range(3):
             assert await outcome(pool.decode(b"half", INK)) == ("Unacceptable", "half of its time")
         assert replaced(metrics) == {}
-
-
-@pytest.mark.usefixtures("hostile")
-async def test_an_image_that_takes_too_much_memory_is_refused():
-    async with decoding(decode_bytes=64 << 20, decode_processes=1) as (pool, metrics):
-        with pytest.raises(Unacceptable, match=r"^image: must be decoded within 67108864 bytes of memory, given one"):
-            await pool.decode(b"fill", INK)
-        await pool.decode(SEVEN, INK)
-        assert replaced(metrics) == {"memory": 1}
 
 
 async def test_an_honest_image_that_takes_too_much_memory_is_refused():

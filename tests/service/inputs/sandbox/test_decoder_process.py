@@ -40,15 +40,6 @@ async def test_an_invalid_answer_with_a_whole_image_is_refused():
         assert replaced(metrics) == {"malformed": len(WHOLE_LIES)}
 
 
-@pytest.mark.usefixtures("hostile")
-async def test_an_answer_that_ends_early_is_refused():
-    async with decoding(decode_processes=1) as (pool, metrics):
-        with pytest.raises(Unacceptable, match="given one that cannot"):
-            await pool.decode(b"short", INK)
-        await pool.decode(SEVEN, INK)
-        assert replaced(metrics) == {"crash": 1}
-
-
 @pytest.mark.parametrize("decode", ["confined", "threads"])
 async def test_an_idle_decoder_keeps_no_image(decode):
     async with decoding(decode=decode, decode_processes=1) as (pool, _):

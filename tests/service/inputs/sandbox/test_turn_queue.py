@@ -58,20 +58,16 @@ async def test_a_request_that_comes_later_has_its_turn_in_the_first_round():
     assert served == ["a0", "a1", "b0", "a2", "a3"]
 
 
-async def test_batch_goes_behind_what_is_interactive():
+@pytest.mark.parametrize(
+    ("delay", "order"), [(admission.BATCH_DELAY_SECONDS, ["b1", "b2", "batch"]), (0, ["batch", "b1", "b2"])]
+)
+async def test_batch_goes_behind_what_is_interactive_but_does_not_wait_for_ever(monkeypatch, delay, order):
+    monkeypatch.setattr(admission, "BATCH_DELAY_SECONDS", delay)
     waiters = Waiters()
     await waiters.join("a", "batch", "batch")
     await waiters.join("b", "b1")
     await waiters.join("b", "b2")
-    assert await waiters.done() == ["b1", "b2", "batch"]
-
-
-async def test_batch_does_not_wait_for_ever(monkeypatch):
-    monkeypatch.setattr(admission, "BATCH_DELAY_SECONDS", 0.0)
-    waiters = Waiters()
-    await waiters.join("a", "batch", "batch")
-    await waiters.join("b", "b1")
-    assert await waiters.done() == ["batch", "b1"]
+    assert await waiters.done() == order
 
 
 async def test_those_who_leave_are_passed_over_and_take_nothing_along():

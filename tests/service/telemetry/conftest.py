@@ -1,9 +1,0 @@
-"""What all tests of telemetry share: artifacts that are quick to load."""
-
-import pytest
-
-
-@pytest.fixture(scope="session")
-def artifacts(light):
-    """A folder with the artifacts of both bundled models, without graphs that explain a score."""
-    return light
