@@ -9,8 +9,8 @@ import pytest
 LIMIT = 20
 """Seconds of processor time that an item may take that is not marked `slow`, on a machine as quick as LOOP_SECONDS."""
 
-LOOP_SECONDS = 0.12
-"""What `loop` takes on a Zen 3 that does nothing else."""
+LOOP_SECONDS = 0.065
+"""What `loop` takes on a Zen 5 that does nothing else."""
 
 SHOWN = 10
 

@@ -17,11 +17,9 @@ DECIMAL = re.compile(r"-?\d+(?:\.\d*(?:e-?\d+)?|e-?\d+)")
 """A number that may differ a little on another processor. Integers may not."""
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name != "texts" else ()) for name in NAMES]
-)
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in NAMES])
 def name(request):
-    """Each notebook. The three run the same calls of the client, and all but one are slow."""
+    """Each notebook; they run calls of the client that its own tests make, and take seconds."""
     return request.param
 
 
