@@ -14,30 +14,25 @@ from PIL import Image
 from service.explanations.pictures import STRIP
 from tests.conftest import ROOT
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
+from tests.samples.http_requests import PNG, SEVEN, results
 from tests.samples.images import encoded
 from tests.samples.in_process import in_process
 
-SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 EIGHT = (ROOT / "tests/data/digits/eight-scan.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
 DIGITS, DATES = "/v1/models/digits", "/v1/models/dates"
 
 
 def post(client, path="/attention", content=SEVEN, headers=None, **options):
-    headers = {"Content-Type": "image/png", **(headers or {})}
-    return client.post(DIGITS + path, content=content, headers=headers, params=options)
+    return client.post(DIGITS + path, content=content, headers=PNG | (headers or {}), params=options)
 
 
 def digit(client, **options):
-    answer = post(client, **options)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]
+    return results(post(client, **options))[0]["attention"]
 
 
 def date(client, path="/attention", text=TEXT, **attention):
-    answer = client.post(DATES + path, json={"inputs": text, "attention": attention})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]
+    return results(client.post(DATES + path, json={"inputs": text, "attention": attention}))[0]["attention"]
 
 
 def values(attention, index=0):

@@ -6,7 +6,6 @@ import re
 import socket
 import time
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -445,14 +444,3 @@ def test_charset_utf_8_is_welcome_however_it_is_written(client):
         headers = {"Content-Type": f"application/json{parameters}"}
         answer = client.post(GENERATE, content=b'{"inputs": "3/23/21"}', headers=headers)
         assert answer.status_code == 200, parameters
-
-
-def test_a_client_that_leaves_is_forgotten(client):
-    base = str(client.base_url)
-    for _ in range(20):
-        with pytest.raises(httpx.TimeoutException):
-            httpx.post(base + GENERATE, json={"inputs": ["x"] * 32, "num_beams": 8}, timeout=0.004)
-    deadline = time.monotonic() + 20
-    while "regard_requests_in_flight 1.0" not in client.get("/metrics").text:  # this request itself
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

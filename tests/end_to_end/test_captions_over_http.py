@@ -1,7 +1,6 @@
 """Images to words: what a client gets is what the definition computes, and the maps of words lie over the image."""
 
 import base64
-import contextlib
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +24,10 @@ from model.vocabularies import END, START, WORDS
 from model.vocabularies import WORD_SPECIALS as SPECIALS
 from service.arrays import log_softmax
 from service.generation.token_selection import Beams
+from tests.samples.detectors import encoded
 from tests.samples.documented import Documented
 from tests.samples.exports import once
+from tests.samples.http_requests import PNG, results
 from tests.samples.in_process import in_process
 
 SIDE, MOST = 16, 4
@@ -105,14 +106,8 @@ def image(seed):
     return np.kron(patches, np.ones((CONFIG.cell, CONFIG.cell))).astype(np.uint8)
 
 
-def png(pixels):
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
-
-
 IMAGES = [image(seed) for seed in range(6)]
-SENT = [png(pixels) for pixels in IMAGES]
+SENT = [encoded(pixels) for pixels in IMAGES]
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +140,11 @@ def greedy(definition):
 
 
 def post(client, endpoint="generate", content=SENT[0], **options):
-    headers = {"Content-Type": "image/png", **options.pop("headers", {})}
-    return client.post(f"{TINY}/{endpoint}", content=content, headers=headers, params=options)
+    return client.post(f"{TINY}/{endpoint}", content=content, headers=PNG, params=options)
 
 
 def result(answer):
-    assert answer.status_code == 200, answer.text
-    (one,) = answer.json()["results"]
+    (one,) = results(answer)
     return one
 
 
@@ -166,9 +159,7 @@ def values(attention):
 
 def several(client, endpoint="generate", **options):
     body = {"images": [base64.b64encode(one).decode() for one in SENT[:3]], **options}
-    answer = client.post(f"{TINY}/{endpoint}", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
+    return results(client.post(f"{TINY}/{endpoint}", json=body))
 
 
 # words
@@ -244,8 +235,7 @@ def test_a_form_is_answered_as_the_raw_body(client):
 def test_a_stream_sends_each_word_with_its_row_of_the_whole_map(client, index):
     asked = {"attention": "raw", "digits": 9, "steps": True, "stream": True}
     whole = result(post(client, content=SENT[index], attention="raw", digits=9))
-    headers = {"Content-Type": "image/png"}
-    with client.stream("POST", f"{TINY}/generate", content=SENT[index], params=asked, headers=headers) as answer:
+    with client.stream("POST", f"{TINY}/generate", content=SENT[index], params=asked, headers=PNG) as answer:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         *tokens, done = [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
     assert [token["token"] for token in tokens] == [token["token"] for token in whole["tokens"]]
@@ -281,12 +271,8 @@ def test_the_map_of_a_word_is_the_definitions_and_lies_over_the_image(client, de
 
 
 def test_the_box_is_that_of_the_image_as_it_was_sent(client):
-    turned = Image.fromarray(IMAGES[0]).resize((40, 20))
-    exif = turned.getexif()
-    exif[274] = 6
-    file = io.BytesIO()
-    turned.save(file, "JPEG", exif=exif)
-    seen = attention(client, content=file.getvalue())["image"]
+    turned = np.asarray(Image.fromarray(IMAGES[0]).resize((40, 20)))
+    seen = attention(client, content=encoded(turned, "JPEG", orientation=6))["image"]
     assert (seen["width"], seen["height"], seen["orientation"]) == (20, 40, 6)
     assert seen["box"] == {"left": 0, "top": 0, "right": 20, "bottom": 40}
 
@@ -308,7 +294,7 @@ def test_rows_are_chosen_shifted_aligned_and_counted(client):
 
 
 def drawn(client, index, **options):
-    large = png(np.kron(IMAGES[index], np.ones((8, 8), np.uint8)))  # 128 x 128
+    large = encoded(np.kron(IMAGES[index], np.ones((8, 8), np.uint8)))  # 128 x 128
     answer = post(client, "attention", content=large, format="png", opacity=1, **options)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/png"), answer.text
     return np.asarray(Image.open(io.BytesIO(answer.content)))
@@ -446,7 +432,6 @@ def test_texts_and_what_is_no_image_are_refused(client):
     assert post(client, "classify").status_code == 404
     two = client.post(f"{TINY}/generate", files=[("image", SENT[0]), ("image", SENT[1])], data={"stream": "true"})
     assert (two.status_code, two.json()["detail"]) == (422, "stream: takes one input, given 2")
-    large = post(client, "attention", content=png(np.zeros((3000, 3000), np.uint8)), format="png")
+    large = post(client, "attention", content=encoded(np.zeros((3000, 3000), np.uint8)), format="png")
     assert (large.status_code, large.json()["detail"][:32]) == (413, "png: at most 16000000 pixels, th")
-    with contextlib.closing(io.BytesIO(SENT[0])) as whole:
-        assert post(client, content=whole.read()[:60]).status_code in (415, 422)
+    assert post(client, content=SENT[0][:60]).status_code in (415, 422)

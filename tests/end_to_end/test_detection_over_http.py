@@ -29,6 +29,7 @@ from tests.samples.detectors import (
     stretched,
     upright,
 )
+from tests.samples.http_requests import PNG, results
 from tests.samples.in_process import in_process
 
 PICTURES = [picture(seed) for seed in range(9)]
@@ -101,13 +102,11 @@ def definition():
 
 def post(client, endpoint="detect", content=SENT[SEVERAL], model="tiny", **options):
     given = {name: json.dumps(one) if isinstance(one, dict) else one for name, one in options.items()}
-    headers = {"Content-Type": "image/png"}
-    return client.post(f"/v1/models/{model}/{endpoint}", content=content, headers=headers, params=given)
+    return client.post(f"/v1/models/{model}/{endpoint}", content=content, headers=PNG, params=given)
 
 
 def result(answer):
-    assert answer.status_code == 200, answer.text
-    (one,) = answer.json()["results"]
+    (one,) = results(answer)
     return one
 
 

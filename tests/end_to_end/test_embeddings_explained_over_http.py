@@ -11,11 +11,11 @@ from PIL import Image
 from service.options import MOST_OPTION_CHARACTERS
 from tests.conftest import ROOT
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
+from tests.samples.http_requests import SEVEN
+from tests.samples.images import encoded
 from tests.samples.in_process import in_process
 
-SEVEN, EIGHT, FOUR = (
-    (ROOT / "tests/data/digits" / name).read_bytes() for name in ("seven.png", "eight-scan.png", "four.webp")
-)
+EIGHT, FOUR = ((ROOT / "tests/data/digits" / name).read_bytes() for name in ("eight-scan.png", "four.webp"))
 DINO, MINILM = "/v1/models/digits-dino", "/v1/models/minilm"
 METHODS = ("relevance", "libra", "integrated")
 FIRST, SECOND = "The violin is on the table.", "She bought a violin."
@@ -140,9 +140,8 @@ def test_an_embedding_comes_with_its_explanation(client):
     body = {"images": [text_of(SEVEN)], "attention": {"method": "libra", "against": {"image": text_of(EIGHT)}}}
     (result,) = client.post(f"{DINO}/embed", json=body).json()["results"]
     assert result["embedding"] == pytest.approx(vectors(client, SEVEN)[0].tolist(), abs=1e-6)
-    one, other = (vectors(client, image)[0] for image in (SEVEN, EIGHT))
-    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-    assert result["attention"]["maps"][0]["conserved"]["score"] == pytest.approx(cosine, abs=1e-6)
+    score = result["attention"]["maps"][0]["conserved"]["score"]
+    assert score == pytest.approx(cosine(*vectors(client, SEVEN, EIGHT)), abs=1e-6)
 
 
 # forms
@@ -166,13 +165,12 @@ def test_a_query_names_the_other_as_json(client):
     attention = answer.json()["results"][0]["attention"]
     assert attention["against"] == {"kind": "id"}
     assert values(attention) == pytest.approx(values(similar(client, EIGHT, method="libra")), abs=1e-6)
-    small = io.BytesIO()
-    Image.open(io.BytesIO(EIGHT)).convert("L").resize((64, 64)).save(small, "PNG")
-    asked["against"] = json.dumps({"image": text_of(small.getvalue())})
+    small = encoded(Image.open(io.BytesIO(EIGHT)).convert("L").resize((64, 64)))
+    asked["against"] = json.dumps({"image": text_of(small)})
     answer = client.post(f"{DINO}/attention", files={"image": SEVEN}, data=asked)
     attention = answer.json()["results"][0]["attention"]
     assert attention["against"] == {"kind": "image"}
-    assert values(attention) == pytest.approx(values(similar(client, small.getvalue(), method="libra")), abs=1e-6)
+    assert values(attention) == pytest.approx(values(similar(client, small, method="libra")), abs=1e-6)
 
 
 def test_attention_by_id_is_against_another_id(client):
@@ -276,10 +274,9 @@ def test_an_id_obeys_its_key(folder, tmp_path):
 
 def test_the_other_image_has_the_limits_of_any_image(folder):
     with in_process(folder, max_image_bytes=len(SEVEN), max_image_pixels=300 * 220, keep_seconds=0.001) as client:
-        large = io.BytesIO()
-        Image.new("L", (301, 220)).save(large, "PNG")
-        assert len(large.getvalue()) < len(SEVEN)
-        words = ask(client, SEVEN, status=413, method="libra", against={"image": text_of(large.getvalue())})
+        large = encoded(Image.new("L", (301, 220)))
+        assert len(large) < len(SEVEN)
+        words = ask(client, SEVEN, status=413, method="libra", against={"image": text_of(large)})
         assert words == "image: at most 66000 pixels, given 301 x 220 (against)"
         words = ask(client, SEVEN, status=413, method="libra", against={"image": text_of(SEVEN + b"xyz")})
         assert words == f"image: at most {len(SEVEN)} bytes, given {len(SEVEN) + 3}"

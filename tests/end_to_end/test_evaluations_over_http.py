@@ -14,10 +14,10 @@ from tokenizers import Tokenizer
 from contract.manifest import Manifest
 from service.explanations.curves import picture_size
 from service.inputs.image_preprocessing import decode_image
-from tests.conftest import ROOT
+from tests.samples.http_requests import PNG, SEVEN, results
+from tests.samples.images import encoded
 from tests.samples.in_process import in_process
 
-SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 DATE = "on Tuesday, the 23rd of March 2021"
 SENTENCE = "the old cat sat on the mat."
 BOTH = ["deletion", "insertion"]
@@ -104,16 +104,15 @@ def hottest_first(values, columns):
 
 def attention(client, model, body=None, **options):
     answer = client.post(f"/v1/models/{model}/attention", json={**(body or {}), "attention": {"digits": 9, **options}})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]
+    return results(answer)[0]["attention"]
+
+
+def seven(client, **options):
+    return client.post("/v1/models/digits/attention", params=options, content=SEVEN, headers=PNG)
 
 
 def scan(client, **options):
-    answer = client.post(
-        "/v1/models/digits/attention", params=options, content=SEVEN, headers={"Content-Type": "image/png"}
-    )
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]
+    return results(seven(client, **options))[0]["attention"]
 
 
 def refused(client, model, body, **options):
@@ -346,10 +345,8 @@ def test_the_curves_of_an_embedded_image_are_those_of_images_with_black_patches(
     model = Model(families("vit-features"))
     rule, (kind,) = model.image_rule, model.manifest["attention"]
     noise = np.random.default_rng(0).integers(1, 256, (2, rule.height, rule.width, 3), np.uint8)
-    sent, other = (io.BytesIO() for _ in range(2))
-    for pixels, file in zip(noise, (sent, other), strict=True):
-        Image.fromarray(pixels).save(file, "PNG")
-    one, against = (base64.b64encode(file.getvalue()).decode() for file in (sent, other))
+    sent, other = (encoded(Image.fromarray(pixels)) for pixels in noise)
+    one, against = (base64.b64encode(file).decode() for file in (sent, other))
     asked = {"method": method, "against": {"image": against}, "evaluate": BOTH}
     shown = attention(texts, "vit-features", {"images": [one]}, **asked)
     grid, prefix = kind["grid"], kind["prefix"]
@@ -359,8 +356,8 @@ def test_the_curves_of_an_embedded_image_are_those_of_images_with_black_patches(
         found = model.run("predict", pixels=pixels)
         return found / np.linalg.norm(found)
 
-    pixels = decode_image(sent.getvalue(), rule, 10**7).pixels
-    unit = embedding(decode_image(other.getvalue(), rule, 10**7).pixels)
+    pixels = decode_image(sent, rule, 10**7).pixels
+    unit = embedding(decode_image(other, rule, 10**7).pixels)
 
     def score(gone):
         there = np.ones(grid, np.uint8)
@@ -419,18 +416,13 @@ def test_a_comparison_for_a_generated_token_has_every_method_of_cross(client):
 
 
 def test_a_comparison_of_an_earlier_request_is_that_of_then(client):
-    found = client.post("/v1/models/digits/classify", content=SEVEN, headers={"Content-Type": "image/png"}).json()
+    found = client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG).json()
     later = client.get(f"/v1/attention/{found['id']}", params={"evaluate": "compare"}).json()
     assert later["results"][0]["attention"]["evaluation"] == scan(client, evaluate="compare")["evaluation"]
 
 
 def test_an_evaluation_is_in_the_meta_of_an_npz(client):
-    answer = client.post(
-        "/v1/models/digits/attention",
-        params={"evaluate": "compare", "format": "npz"},
-        content=SEVEN,
-        headers={"Content-Type": "image/png"},
-    )
+    answer = seven(client, evaluate="compare", format="npz")
     meta = json.loads(bytes(np.load(io.BytesIO(answer.content))["meta"]))
     assert meta["results"][0]["attention"]["evaluation"] == scan(client, evaluate="compare")["evaluation"]
 
@@ -445,12 +437,7 @@ def test_an_evaluation_is_in_the_meta_of_an_npz(client):
     ids=str,
 )  # fmt: skip
 def test_curves_are_drawn_in_place_of_the_map(client, options, size):
-    answer = client.post(
-        "/v1/models/digits/attention",
-        params={"format": "png", **options},
-        content=SEVEN,
-        headers={"Content-Type": "image/png"},
-    )
+    answer = seven(client, format="png", **options)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
     assert Image.open(io.BytesIO(answer.content)).size == picture_size(*size)
 
@@ -476,10 +463,7 @@ def test_curves_that_are_larger_than_a_picture_may_be_are_refused(artifacts):
 
 @pytest.mark.parametrize("name", ["colormap", "opacity"])
 def test_options_of_heat_are_refused_for_curves(client, name):
-    asked = {"evaluate": "deletion", "format": "png", name: {"colormap": "magma", "opacity": 0.5}[name]}
-    answer = client.post(
-        "/v1/models/digits/attention", params=asked, content=SEVEN, headers={"Content-Type": "image/png"}
-    )
+    answer = seven(client, evaluate="deletion", format="png", **{name: {"colormap": "magma", "opacity": 0.5}[name]})
     assert (answer.status_code, answer.json()["detail"]) == (422, f"{name}: has no effect on png, leave it out")
 
 

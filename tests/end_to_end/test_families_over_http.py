@@ -1,8 +1,6 @@
 """Checkpoints of every family, exported and served: what a client gets is what the reference library computes."""
 
-import io
 import json
-import warnings
 
 import numpy as np
 import pytest
@@ -12,9 +10,20 @@ import transformers
 from tests.samples.checkpoints import CASES, EXPORTED, checkpoint_of, reference
 from tests.samples.documented import Documented
 from tests.samples.fidelity import WITH_MAPS, pooled
+from tests.samples.http_requests import EVERY_MAP, results
+from tests.samples.images import encoded as encoded_image
 from tests.samples.in_process import in_process
 from tests.samples.reference_images import photograph, processed
-from tests.samples.reference_texts import LANGUAGES, TEXTS, decoded, encoded, sentences, tokenizer_of
+from tests.samples.reference_texts import (
+    ASKED,
+    LANGUAGES,
+    TEXTS,
+    decoded,
+    encoded,
+    generated_by,
+    sentences,
+    tokenizer_of,
+)
 
 transformers.logging.set_verbosity_error()
 TOLERANCE = 1e-4
@@ -27,9 +36,7 @@ def client(every_family):
 
 
 def post(client, name, endpoint, **body):
-    answer = client.post(f"/v1/models/{name}/{endpoint}", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
+    return results(client.post(f"/v1/models/{name}/{endpoint}", json=body))
 
 
 def of_task(*tasks):
@@ -67,12 +74,9 @@ def test_an_image_is_prepared_and_predicted_as_by_the_reference_library(client, 
     more = {"interpolate_pos_encoding": True} if name == "vit-larger" else {}
     with torch.no_grad():
         out = reference(checkpoint_of(name))(pixels, output_attentions=True, **more)
-    file = io.BytesIO()
-    photograph().save(file, "PNG")
     query = {"attention": "raw", "layers": "all", "heads": "all", "queries": "all", "digits": 7}
-    answer = client.post(f"/v1/models/{name}/classify", params=query, files={"image": file.getvalue()})
-    assert answer.status_code == 200, answer.text
-    (result,) = answer.json()["results"]
+    sent = {"image": encoded_image(photograph())}
+    (result,) = results(client.post(f"/v1/models/{name}/classify", params=query, files=sent))
     wanted = out.logits.softmax(-1)
     given = {label["label"]: label["probability"] for label in result["labels"]}
     assert given == {
@@ -91,9 +95,8 @@ def test_an_image_is_prepared_and_predicted_as_by_the_reference_library(client, 
 def test_texts_and_pairs_are_classified_as_by_the_reference_library(client, name):
     model = reference(checkpoint_of(name))
     inputs = [*TEXTS, {"text": TEXTS[1], "text_pair": TEXTS[0]}, {"text": "", "text_pair": TEXTS[3]}]
-    look = {"layers": "all", "heads": "all", "queries": "all", "digits": 7}
-    results = post(client, name, "classify", inputs=inputs, attention=look)
-    for given, result in zip(inputs, results, strict=True):
+    found = post(client, name, "classify", inputs=inputs, attention=EVERY_MAP)
+    for given, result in zip(inputs, found, strict=True):
         texts = (given["text"], given["text_pair"]) if isinstance(given, dict) else (given,)
         encoding = tokenizer_of(name).encode(*texts)
         typed = getattr(model.config, "type_vocab_size", 0) > 1
@@ -102,8 +105,8 @@ def test_texts_and_pairs_are_classified_as_by_the_reference_library(client, name
             out = model(torch.tensor([encoding.ids]), output_attentions=True, **types)
         several = model.config.problem_type == "multi_label_classification"
         wanted = out.logits.sigmoid() if several else out.logits.softmax(-1)
-        found = {label["index"]: label["probability"] for label in result["labels"]}
-        assert found == {i: pytest.approx(float(wanted[0, i]), abs=TOLERANCE) for i in range(3)}
+        shares = {label["index"]: label["probability"] for label in result["labels"]}
+        assert shares == {i: pytest.approx(float(wanted[0, i]), abs=TOLERANCE) for i in range(3)}
         for shown, maps in zip(result["attention"]["maps"], out.attentions, strict=True):
             assert np.abs(np.array(shown["values"]) - maps[0].numpy()).max() < TOLERANCE
         source = result["attention"]["tokens"]["source"]
@@ -143,8 +146,7 @@ def test_rows_of_relevance_are_words_where_tokens_are_merged(client):
 def test_masks_are_filled_as_by_the_reference_library(client, name):
     model, mask, tokenizer = reference(checkpoint_of(name)), CASES[name].mask, tokenizer_of(name)
     texts = [f"the {mask} sat on the mat", f"{mask} and {mask}", f"a good {mask}."]
-    results = post(client, name, "fill-mask", inputs=texts, top_k=4)
-    for text, result in zip(texts, results, strict=True):
+    for text, result in zip(texts, post(client, name, "fill-mask", inputs=texts, top_k=4), strict=True):
         encoding = tokenizer.encode(text)
         with torch.no_grad():
             out = model(torch.tensor([encoding.ids]))
@@ -161,8 +163,7 @@ def test_masks_are_filled_as_by_the_reference_library(client, name):
 @pytest.mark.parametrize("name", [name for name in of_task("feature-extraction") if CASES[name].tokenizer])
 def test_texts_are_embedded_as_their_folder_declares(client, name):
     model, declared = reference(checkpoint_of(name)), CASES[name].pooling
-    results = post(client, name, "embed", inputs=TEXTS)
-    for text, result in zip(TEXTS, results, strict=True):
+    for text, result in zip(TEXTS, post(client, name, "embed", inputs=TEXTS), strict=True):
         tokens = torch.tensor([tokenizer_of(name).encode(text).ids])
         with torch.no_grad():
             states = model(tokens).last_hidden_state
@@ -224,40 +225,27 @@ def test_what_a_model_cannot_answer_is_refused_in_words(client, name, endpoint, 
     assert words in answer.json()["detail"]
 
 
-def test_an_endpoint_of_another_task_is_refused_with_those_it_serves(client):
-    answer = client.post("/v1/models/bert/embed", json={"inputs": "a"})
-    assert answer.status_code == 404
-    assert answer.json()["detail"] == "embed: this model's task is text-classification; it serves classify, attention"
-
-
 # Generation
 
 
-ASKED = [{}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 9}]
+def generates(client, name, texts, asked, language=None, **of_theirs):
+    """Hold what a request generates of texts against the reference library; give the tokens of each."""
+    model = reference(checkpoint_of(name))
+    for text, result in zip(texts, post(client, name, "generate", inputs=texts, **asked), strict=True):
+        wanted = generated_by(model, encoded(name, text, language), **of_theirs)
+        assert [token["token"] for token in result["tokens"]] == wanted, (asked, text)
+        assert result["finish_reason"] in ("stop", "length")
+        assert result["text"] == decoded(name, wanted)
+        yield tuple(wanted)
 
 
 @pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
 def test_generation_is_the_reference_library_s_token_for_token(client, name):
-    """20 inputs each: with the checkpoint's own rules and defaults, greedy, and with beams and a penalty asked for."""
-    model = reference(checkpoint_of(name))
-    continues = CASES[name].task == "text-generation"
-    end = model.generation_config.eos_token_id
+    """Of few inputs, which show that a request's options arrive; test_definitions.py holds more of them."""
     found = set()
     for number, asked in enumerate(ASKED):
-        texts = sentences(name, 20, number)
-        for text, result in zip(texts, post(client, name, "generate", inputs=texts, **asked), strict=True):
-            source = torch.tensor([encoded(name, text)])
-            with torch.no_grad(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                more = {} if continues else {"attention_mask": torch.ones_like(source)}
-                out = model.generate(source, **asked, **more, **({"pad_token_id": 1} if continues else {}))[0].tolist()
-            wanted = out[source.shape[1] :] if continues else out[1:]
-            wanted = wanted[: wanted.index(end)] if end in wanted else wanted
-            assert [token["token"] for token in result["tokens"]] == wanted, (asked, text)
-            assert result["finish_reason"] in ("stop", "length")
-            assert result["text"] == decoded(name, wanted)
-            found.add(tuple(wanted))
-    assert len(found) > 15  # a model that always says the same would prove little
+        found.update(generates(client, name, sentences(name, 4, number), asked, **asked))
+    assert len(found) > 4  # a model that always says the same would prove little
 
 
 TRANSLATES = [name for name in LANGUAGES if name in EXPORTED]
@@ -265,34 +253,36 @@ TRANSLATES = [name for name in LANGUAGES if name in EXPORTED]
 
 @pytest.mark.parametrize("name", TRANSLATES)
 def test_a_request_chooses_the_languages(client, name):
-    """12 inputs from each of two languages to the other, and to one of them from the model's own."""
-    model = reference(checkpoint_of(name))
-    languages, end, found = LANGUAGES[name], model.generation_config.eos_token_id, set()
+    """From each of two languages to the other, and to one of them from the model's own."""
+    languages, found = LANGUAGES[name], set()
     ours, theirs = languages.tokens
     for seed, (code, target) in enumerate([(ours, theirs), (theirs, ours), (None, ours)]):
-        texts = sentences(name, 12, seed)
         asked = {"target_language": target} | ({"source_language": code} if code else {})
-        for text, result in zip(texts, post(client, name, "generate", inputs=texts, **asked), strict=True):
-            source, choice = torch.tensor([encoded(name, text, code)]), {languages.choice: languages.tokens[target]}
-            with torch.no_grad():
-                out = model.generate(source, attention_mask=torch.ones_like(source), **choice)[0].tolist()
-            wanted = out[1:][: out[1:].index(end)] if end in out[1:] else out[1:]
-            assert [one["token"] for one in result["tokens"]] == wanted, (asked, text)
-            assert result["text"] == decoded(name, wanted)
-            found.add(tuple(wanted))
-    assert len(found) > 10
+        choice = {languages.choice: languages.tokens[target]}
+        found.update(generates(client, name, sentences(name, 4, seed), asked, code, **choice))
+    assert len(found) > 4
+
+
+def maps_of(out):
+    """Return the reference library's maps by kind."""
+    return {"encoder": out.encoder_attentions, "decoder": out.decoder_attentions, "cross": out.cross_attentions}
+
+
+def assert_maps(shown, maps):
+    for one in shown:
+        assert np.abs(np.array(one["values"]) - maps[one["kind"]][one["layer"]][0].numpy()).max() < TOLERANCE
 
 
 def test_attention_of_a_translation_is_that_of_its_languages(client):
     """Beside the answer, and by the id of the answer, which tells the languages."""
-    look = {"layers": "all", "heads": "all", "queries": "all", "digits": 7}
     for name in TRANSLATES:
         model, languages = reference(checkpoint_of(name)), LANGUAGES[name]
         (source_code, target_code), starts = languages.tokens, languages.choice == "decoder_start_token_id"
         asked = {"source_language": source_code, "target_language": target_code, "num_beams": 1, "max_new_tokens": 5}
-        answer = client.post(f"/v1/models/{name}/generate", json={"inputs": "the cat", **asked, "attention": look})
+        body = {"inputs": "the cat", **asked, "attention": EVERY_MAP}
+        answer = client.post(f"/v1/models/{name}/generate", json=body)
         (result,) = answer.json()["results"]
-        later = client.get(f"/v1/attention/{answer.json()['id']}", params=look | {"diagnostics": True}).json()
+        later = client.get(f"/v1/attention/{answer.json()['id']}", params=EVERY_MAP | {"diagnostics": True}).json()
         assert later["results"][0]["attention"]["maps"] == result["attention"]["maps"]
         made = [token["token"] for token in result["tokens"]]
         start = languages.tokens[target_code] if starts else 2
@@ -301,9 +291,7 @@ def test_attention_of_a_translation_is_that_of_its_languages(client):
         fed = [start, *made] if len(made) < 5 else [start, *made[:-1]]  # an end token is not among them
         with torch.no_grad():
             out = model(source, decoder_input_ids=torch.tensor([fed]), output_attentions=True)
-        for one in result["attention"]["maps"]:
-            maps = {"encoder": out.encoder_attentions, "decoder": out.decoder_attentions, "cross": out.cross_attentions}
-            assert np.abs(np.array(one["values"]) - maps[one["kind"]][one["layer"]][0].numpy()).max() < TOLERANCE
+        assert_maps(result["attention"]["maps"], maps_of(out))
         axes = result["attention"]["tokens"]
         marks = [token["text"] for token in axes["source"] if token["special"]]
         assert source_code in marks
@@ -348,8 +336,7 @@ def test_attention_of_a_generated_text_is_that_of_one_forward_pass_over_it(clien
     model = reference(checkpoint_of(name))
     continues = CASES[name].task == "text-generation"
     text = "the old house"
-    look = {"layers": "all", "heads": "all", "queries": "all", "digits": 7}
-    (result,) = post(client, name, "generate", inputs=text, max_new_tokens=6, num_beams=1, attention=look)
+    (result,) = post(client, name, "generate", inputs=text, max_new_tokens=6, num_beams=1, attention=EVERY_MAP)
     source = torch.tensor([encoded(name, text)])
     made = [token["token"] for token in result["tokens"]]
     fed = made if len(made) < 6 else made[:-1]  # an end token is not among them
@@ -362,17 +349,12 @@ def test_attention_of_a_generated_text_is_that_of_one_forward_pass_over_it(clien
         else:
             start = model.generation_config.decoder_start_token_id
             out = model(source, decoder_input_ids=torch.tensor([[start, *fed]]), output_attentions=True)
-            kinds = {
-                "encoder": out.encoder_attentions,
-                "decoder": out.decoder_attentions,
-                "cross": out.cross_attentions,
-            }
+            kinds = maps_of(out)
     shown = result["attention"]["maps"]
     assert [(one["kind"], one["layer"]) for one in shown] == [
         (kind, layer) for kind, maps in kinds.items() for layer in range(len(maps))
     ]
-    for one in shown:
-        assert np.abs(np.array(one["values"]) - kinds[one["kind"]][one["layer"]][0].numpy()).max() < TOLERANCE
+    assert_maps(shown, kinds)
     axes = result["attention"]["tokens"]
     keys = len(kinds["decoder"][0][0, 0])
     assert len(axes["target"]) == len(axes["target_input"]) == keys
@@ -409,6 +391,7 @@ def test_a_model_says_what_it_takes_and_what_it_answers(client):
     assert listed.keys() == set(EXPORTED)
     assert listed["bert"]["inputs"] == {"max_tokens": 40}
     assert listed["bert"]["labels"] == ["cat", "dog", "bird"]
+    assert listed["bert"]["endpoints"] == ["classify", "attention"]
     assert listed["bert-mask"]["inputs"] == {"max_tokens": 40, "mask": "[MASK]"}
     assert listed["bert-mask"]["endpoints"] == ["fill-mask", "attention"]
     assert listed["vit-features"]["endpoints"] == ["embed", "attention"]

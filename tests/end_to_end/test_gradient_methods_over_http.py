@@ -4,27 +4,20 @@ import base64
 import io
 import json
 import re
-import time
 
 import numpy as np
 import pytest
 import torch
-from fastapi.testclient import TestClient
 from PIL import Image
 
 from export.bundled import digits
 from model import attribution
-from service.app import create_app
 from service.batching.admission import Budget
 from service.inputs.image_preprocessing import decode_image
-from service.repository.loading import load
-from service.settings import Settings
-from service.store import open_store
-from tests.conftest import ROOT
-from tests.samples.in_process import in_process
+from tests.samples.http_requests import DIGIT_FILES, PNG, SEVEN, results
+from tests.samples.in_process import in_process, inside
 
-SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
-IMAGES = [path.read_bytes() for path in sorted((ROOT / "tests/data/digits").iterdir())[:4]]
+IMAGES = [path.read_bytes() for path in DIGIT_FILES[:4]]
 TEXTS = ["april 17, 1986", "the 23rd of March 2021", "3/4/05"]
 METHODS = ("relevance", "libra", "integrated")
 EXACT = 1e-5
@@ -48,16 +41,13 @@ def definition():
 
 def digit(client, content=SEVEN, path="/v1/models/digits/attention", **options):
     given = {name: json.dumps(one) if isinstance(one, dict) else one for name, one in options.items()}
-    answer = client.post(path, content=content, headers={"Content-Type": "image/png"}, params={"digits": 9} | given)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]
+    answer = client.post(path, content=content, headers=PNG, params={"digits": 9} | given)
+    return results(answer)[0]["attention"]
 
 
 def text(client, inputs=TEXTS[0], model="dates", endpoint="attention", **attention):
     body = {"inputs": inputs, "attention": {"digits": 9, **attention}}
-    answer = client.post(f"/v1/models/{model}/{endpoint}", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]
+    return results(client.post(f"/v1/models/{model}/{endpoint}", json=body))[0]["attention"]
 
 
 def values(attention, kind=None):
@@ -289,9 +279,7 @@ def test_the_forms_of_a_signed_map_hold_the_same_values(client):
     attention = digit(client, method="libra")
     found = values(attention)[0]
     options = {"method": "libra", "format": "npz", "dtype": "uint8"}
-    answer = client.post(
-        "/v1/models/digits/attention", content=SEVEN, headers={"Content-Type": "image/png"}, params=options
-    )
+    answer = client.post("/v1/models/digits/attention", content=SEVEN, headers=PNG, params=options)
     arrays = np.load(io.BytesIO(answer.content))
     (entry,) = json.loads(bytes(arrays["meta"]))["results"][0]["attention"]["maps"]
     packed = arrays[entry["array"]] * entry["scale"] + entry["offset"]
@@ -310,13 +298,12 @@ def test_the_forms_of_a_signed_map_hold_the_same_values(client):
 
 
 def test_an_earlier_request_is_explained_by_its_id_with_the_same_options(client):
-    first = client.post("/v1/models/digits/classify", content=SEVEN, headers={"Content-Type": "image/png"}).json()
+    first = client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG).json()
     for options in (
         {"method": "libra", "against": '{"label": "1"}'}, {"method": "integrated", "steps": "3", "baseline": "zero"},
     ):  # fmt: skip
-        kept = client.get(f"/v1/attention/{first['id']}", params={"digits": 9, **options})
-        assert kept.status_code == 200, kept.text
-        assert is_close(values(kept.json()["results"][0]["attention"]), values(digit(client, **options)))
+        (kept,) = results(client.get(f"/v1/attention/{first['id']}", params={"digits": 9, **options}))
+        assert is_close(values(kept["attention"]), values(digit(client, **options)))
 
 
 def test_a_stream_ends_with_what_the_tokens_rested_on(client):
@@ -355,16 +342,13 @@ def test_a_model_says_which_baselines_it_has_and_which_method_was_best(client):
 
 
 def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
-    settings, charged = Settings(artifacts=artifacts), []
-    take = Budget.take
+    take, charged = Budget.take, []
 
     def noted(budget, cost, priority="interactive"):
         charged.append((budget.name, cost))
         take(budget, cost, priority)
 
-    with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
-        while client.get("/health/ready").status_code == 503:
-            time.sleep(0.01)
+    with inside(artifacts) as (client, _):
         monkeypatch.setattr(Budget, "take", noted)
 
         def most(work):

@@ -22,28 +22,23 @@ from service.inputs.image_preprocessing import decode_image
 from service.options import AttentionOptions
 from tests.conftest import served
 from tests.samples.documented import Documented
-from tests.samples.http_requests import DIGIT_FILES, EVERY_MAP, PNG, SEVEN, WRITTEN_DATES
+from tests.samples.http_requests import DIGIT_FILES, EVERY_MAP, PNG, SEVEN, WRITTEN_DATES, results
 from tests.samples.in_process import in_process
 
 PICTURES = {"zero": 0, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
 
 
 def classify(client, data=SEVEN, **options):
-    answer = client.post("/v1/models/digits/classify", content=data, headers=PNG, params=options)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]
+    return results(client.post("/v1/models/digits/classify", content=data, headers=PNG, params=options))[0]
 
 
 def generate(client, inputs, **options):
-    answer = client.post("/v1/models/dates/generate", json={"inputs": inputs, **options})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
+    return results(client.post("/v1/models/dates/generate", json={"inputs": inputs, **options}))
 
 
 def attend(client, inputs, **options):
     answer = client.post("/v1/models/dates/attention", json={"inputs": inputs, "attention": options})
-    assert answer.status_code == 200, answer.text
-    return [result["attention"] for result in answer.json()["results"]]
+    return [result["attention"] for result in results(answer)]
 
 
 def parameters(client, operation):
@@ -415,11 +410,6 @@ def test_a_request_keeps_the_id_that_the_client_gave_if_it_is_harmless(client):
         assert client.get("/health/live", headers={"X-Request-Id": given}).headers["X-Request-Id"] != given
 
 
-def test_the_answers_id_is_the_requests_id(client):
-    answer = client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG)
-    assert answer.json()["id"] == answer.headers["X-Request-Id"]
-
-
 def test_every_log_line_is_json_and_says_what_was_answered(light):
     with served(light) as client:
         classify(client)
@@ -446,25 +436,21 @@ def test_a_full_queue_answers_429_and_when_to_come_again(light):
     assert refused.json()["detail"].startswith("queue of predictions: at most 1 may wait")
 
 
+EIGHT_IMAGES = {"files": [("image", SEVEN)] * 8}
+
+
 @pytest.mark.parametrize(
-    ("setting", "path", "params"),
+    ("setting", "path", "request_of"),
     [
-        ("queue_tokens", "/v1/models/digits/classify", {}),
-        ("queue_map_bytes", "/v1/models/digits/classify", {"attention": "raw"}),
-        ("queue_map_bytes", "/v1/models/digits/attention", {}),
+        ("queue_tokens", "digits/classify", EIGHT_IMAGES),
+        ("queue_map_bytes", "digits/classify", EIGHT_IMAGES | {"params": {"attention": "raw"}}),
+        ("queue_map_bytes", "digits/attention", EIGHT_IMAGES),
+        ("queue_map_bytes", "dates/generate", {"json": {"inputs": WRITTEN_DATES, "attention": {"method": "raw"}}}),
     ],
 )
-def test_images_have_queues_that_can_be_full_too(light, setting, path, params):
+def test_images_and_maps_have_queues_that_can_be_full_too(light, setting, path, request_of):
     with in_process(light, **{setting: 1}) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
-        files = [("image", SEVEN)] * 8
-        sent = [pool.submit(client.post, path, files=files, params=params) for _ in range(48)]
-        assert {one.result().status_code for one in sent} == {200, 429}
-
-
-def test_a_queue_of_maps_that_is_full_refuses_texts_before_they_are_generated(light):
-    with in_process(light, queue_map_bytes=1) as client, concurrent.futures.ThreadPoolExecutor(24) as pool:
-        document = {"inputs": WRITTEN_DATES, "attention": {"method": "raw"}}
-        sent = [pool.submit(client.post, "/v1/models/dates/generate", json=document) for _ in range(48)]
+        sent = [pool.submit(client.post, f"/v1/models/{path}", **request_of) for _ in range(48)]
         assert {one.result().status_code for one in sent} == {200, 429}
 
 

@@ -20,7 +20,7 @@ from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.changed_artifacts import newer
 from tests.samples.detectors import NOTHING, SEVERAL, picture
 from tests.samples.detectors import encoded as png
-from tests.samples.http_requests import CLASSIFY, DIGIT_FILES, GENERATE, JSON, PNG, SEVEN, WRITTEN_DATES
+from tests.samples.http_requests import CLASSIFY, DIGIT_FILES, GENERATE, JSON, PNG, SEVEN, WRITTEN_DATES, results
 from tests.samples.in_process import in_process
 
 LENGTH = "Inference-Header-Content-Length"
@@ -68,9 +68,7 @@ def texts_of(data):
 
 
 def native(client, path, **body):
-    answer = client.post(path, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"]
+    return results(client.post(path, json=body))
 
 
 def encoded(images):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from service.store.redis_store import ENTRY_KEY_PREFIX
-from tests.conftest import ROOT, served, start
+from tests.conftest import served, start
+from tests.samples.http_requests import CLASSIFY, PNG, SEVEN
 from tests.samples.in_process import in_process
 
 
@@ -17,11 +18,8 @@ def artifacts(light):
 
 def test_one_replica_gives_the_attention_of_a_request_that_another_answered(redis_server, artifacts):
     """And a server that is gone takes nothing with it but this."""
-    image = (ROOT / "tests/data/digits/seven.png").read_bytes()
     with served(artifacts, redis_url=redis_server.url) as one, served(artifacts, redis_url=redis_server.url) as other:
-        answered = one.post(
-            "/v1/models/digits/classify?attention=norm", content=image, headers={"Content-Type": "image/png"}
-        )
+        answered = one.post(f"{CLASSIFY}?attention=norm", content=SEVEN, headers=PNG)
         later = other.get(f"/v1/attention/{answered.json()['id']}?method=norm").json()
         assert later["results"][0]["attention"] == answered.json()["results"][0]["attention"]
         generated = other.post("/v1/models/dates/generate", json={"inputs": "3/23/21"}).json()
@@ -30,7 +28,7 @@ def test_one_replica_gives_the_attention_of_a_request_that_another_answered(redi
         try:
             gone = other.get(f"/v1/attention/{answered.json()['id']}")
             assert (gone.status_code, gone.headers["Retry-After"]) == (503, "5")
-            again = one.post("/v1/models/digits/classify", content=image, headers={"Content-Type": "image/png"})
+            again = one.post(CLASSIFY, content=SEVEN, headers=PNG)
             assert again.json()["results"][0]["labels"][0]["label"] == "7"
         finally:
             redis_server.start()

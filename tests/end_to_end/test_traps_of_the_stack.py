@@ -15,24 +15,22 @@ import zlib
 import httpx
 import pytest
 import yaml
-from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from contract.artifact import ArtifactError
 from service.api.routes import router
-from service.app import create_app
 from service.errors import Refusal
 from service.inputs.image_preprocessing import decode_image
-from service.repository.loading import load, load_one
+from service.repository.loading import load_one
 from service.repository.trial_load import Trial
 from service.runtime import session
 from service.settings import Settings
 from service.state import state
-from service.store import open_store
 from tests.conftest import ROOT, served
 from tests.samples.changed_artifacts import deadly, put_graph
 from tests.samples.http_requests import CLASSIFY, GENERATE, JSON, PNG, SEVEN
 from tests.samples.images import INK, bar, encoded
+from tests.samples.in_process import inside
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}|object at")
 
@@ -221,24 +219,17 @@ def panic(*_, **__):
     raise Panic("<_io.BytesIO object at 0x7f0000000000>")
 
 
-@pytest.fixture
-def settings(light):
-    return Settings(artifacts=light, request_seconds=2)
-
-
 @pytest.mark.parametrize(
     ("model", "part"),
     [("dates", "text"), ("digits", "predict"), ("dates", "encode")],
 )
-def test_16_a_panic_is_one_requests_failure(settings, monkeypatch, model, part):
-    models = load(settings)
+def test_16_a_panic_is_one_requests_failure(light, monkeypatch, model, part):
     path, body = (
         (GENERATE, {"json": {"inputs": "3/23/21"}})
         if model == "dates"
         else (CLASSIFY, {"content": SEVEN, "headers": PNG})
     )
-    with TestClient(create_app(settings, models, open_store(settings))) as client:
-        wait_for(lambda: client.get("/health/ready").status_code == 200)
+    with inside(light, request_seconds=2) as (client, models):
         with monkeypatch.context() as patch, capture_logs() as logged:
             owner = models[model].inputs.tokenizer if part == "text" else models[model].sessions[part]
             patch.setattr(owner, "encode" if part == "text" else "run", panic)

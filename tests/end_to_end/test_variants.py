@@ -3,13 +3,11 @@
 import contextlib
 import dataclasses
 import functools
-import io
 import json
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from contract.artifact import read_artifact
 from contract.generation import Generation
@@ -24,7 +22,9 @@ from model.recurrent import RecurrentConfig, recurrent_text
 from model.vit_variants import VARIANTS
 from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
 from tests.samples.attention_reference import sharpen
+from tests.samples.detectors import encoded
 from tests.samples.exports import once
+from tests.samples.http_requests import PNG, results
 from tests.samples.in_process import in_process
 from tests.samples.traces import traces_kept
 
@@ -119,10 +119,8 @@ def picture():
     return np.random.default_rng(0).integers(0, 256, (SIDE, SIDE), np.uint8)
 
 
-def png(pixels):
-    data = io.BytesIO()
-    Image.fromarray(pixels).save(data, "PNG")
-    return data.getvalue()
+def ask(client, name, picture, **options):
+    return client(name).post(f"/v1/models/{name}/attention", params=options, content=encoded(picture), headers=PNG)
 
 
 def defined(name, picture):
@@ -144,29 +142,24 @@ def test_an_export_is_within_a_hundred_thousandth_of_its_definition(artifact, na
 @pytest.mark.parametrize("name", usually_few(VARIANTS))
 def test_a_variant_serves_the_weights_of_its_definition(client, picture, name):
     asked = {"kind": "encoder", "heads": "all", "layers": "all", "queries": "all", "digits": 8}
-    answer = client(name).post(f"/v1/models/{name}/attention", params=asked,
-                         content=png(picture), headers={"content-type": "image/png"})  # fmt: skip
-    assert answer.status_code == 200, answer.text
+    shown = results(ask(client, name, picture, **asked))[0]["attention"]["maps"]
     _, maps = defined(name, picture)
-    found = {one["name"]: torch.tensor(one["values"]) for one in answer.json()["results"][0]["attention"]["maps"]}
+    found = {one["name"]: torch.tensor(one["values"]) for one in shown}
     assert found.keys() == maps.keys()
     for path, weights in found.items():
         assert (weights - maps[path][0]).abs().max() <= 1e-5
-    assert all(
-        one["normalized"] == (name != "digits-re-attention") for one in answer.json()["results"][0]["attention"]["maps"]
-    )
+    assert all(one["normalized"] == (name != "digits-re-attention") for one in shown)
 
 
 @pytest.mark.parametrize("method", ["rollout", "relevance", "norm"])
 @pytest.mark.parametrize("name", usually_few(VARIANTS))
 def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
-    answer = client(name).post(f"/v1/models/{name}/attention", params={"method": method, "digits": 8},
-                         content=png(picture), headers={"content-type": "image/png"})  # fmt: skip
+    answer = ask(client, name, picture, method=method, digits=8)
     if REFUSED.get(name) == method:
         assert answer.status_code == 422
         assert answer.json()["detail"].startswith(f"method {method}: needs ")
         return
-    assert answer.status_code == 200, answer.text
+    (one,) = results(answer)[0]["attention"]["maps"]
     if method == "norm":
         return
     logits, maps = defined(name, picture)
@@ -182,7 +175,6 @@ def test_a_method_is_served_or_refused_by_name(client, picture, name, method):
     for layer in layers:
         mixed = layer + eye
         joint = (mixed / mixed.sum(-1, keepdim=True) if method == "rollout" else mixed) @ joint
-    (one,) = answer.json()["results"][0]["attention"]["maps"]
     assert (torch.tensor(one["values"])[0, 0] - joint[0, 0]).abs().max() <= 3e-5
     assert (joint[0, 0, 1:].max() - joint[0, 0, 1:].min()) > 1e-3
 
@@ -202,9 +194,7 @@ def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
             if target[0, -1] == END:
                 break
     body = {"inputs": [text, "x"], "attention": {"heads": "all", "layers": "all", "digits": 8}}
-    answer = client(name).post(f"/v1/models/{name}/generate", json=body)
-    assert answer.status_code == 200, answer.text
-    result = answer.json()["results"][0]
+    result, _ = results(client(name).post(f"/v1/models/{name}/generate", json=body))
     tokens = [one["token"] for one in result["sequences"][0]["tokens"]] if "sequences" in result else None
     tokens = tokens or [one["token"] for one in result["tokens"]]
     assert tokens == [int(one) for one in target[0, 1:] if one != END]

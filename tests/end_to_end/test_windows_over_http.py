@@ -14,7 +14,9 @@ import torch
 from PIL import Image
 
 from tests.samples.checkpoints import checkpoint_of, reference
+from tests.samples.detectors import encoded
 from tests.samples.export_command import export_command
+from tests.samples.http_requests import PNG, results
 from tests.samples.in_process import in_process
 
 pytestmark = pytest.mark.families
@@ -104,12 +106,6 @@ def image(seed):
     return np.kron(drawn.integers(0, 256, (8, 8, 3)), np.ones((4, 4, 1))).astype(np.uint8)
 
 
-def png(pixels):
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
-
-
 PICTURE = image(3)
 
 
@@ -121,15 +117,11 @@ def seen(request):
 
 
 def ask(client, name, endpoint="attention", picture=PICTURE, **options):
-    return client.post(
-        f"/v1/models/{name}/{endpoint}", content=png(picture), params=options, headers={"Content-Type": "image/png"}
-    )
+    return client.post(f"/v1/models/{name}/{endpoint}", content=encoded(picture), params=options, headers=PNG)
 
 
 def maps(client, name, **options):
-    answer = ask(client, name, **EXACT, **options)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["results"][0]["attention"]["maps"]
+    return results(ask(client, name, **EXACT, **options))[0]["attention"]["maps"]
 
 
 def values(client, name, **options):
@@ -228,7 +220,7 @@ def test_signed_shares_are_of_the_first_stage_and_add_up(client, seen):
 
 def test_the_answer_is_the_same_alone_and_with_others(client, seen):
     alone = values(client, seen.name, method="rollout", kind="stage2")
-    files = [("image", png(image(seed))) for seed in (1, 2, 3, 4)]
+    files = [("image", encoded(image(seed))) for seed in (1, 2, 3, 4)]
     answer = client.post(
         f"/v1/models/{seen.name}/attention", files=files, params={"method": "rollout", "kind": "stage2", **EXACT}
     )
@@ -275,9 +267,7 @@ def test_a_picture_shows_the_patches_of_its_map(client):
 
 def test_parts_of_an_image_are_taken_away_in_the_order_of_a_map(client):
     for options in ({"kind": "stage1"}, {"method": "rollout", "kind": "stage2"}, {"method": "relevance"}):
-        answer = ask(client, "swin", evaluate="deletion", **options)
-        assert answer.status_code == 200, answer.text
-        (curve,) = answer.json()["results"][0]["attention"]["evaluation"]["curves"]
+        (curve,) = results(ask(client, "swin", evaluate="deletion", **options))[0]["attention"]["evaluation"]["curves"]
         assert len(curve["probabilities"]) == 11
 
 

@@ -63,3 +63,15 @@ def checkpoint(checkpoints, tmp_path):
         return shutil.copytree(checkpoints(name), tmp_path / "given")
 
     return copy
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Write a checkpoint of the given name, which is not exported."""
+    from tests.samples.checkpoints import CASES  # needs the reference libraries, which take seconds to import
+
+    def save(name):
+        CASES[name].save(tmp_path / name)
+        return tmp_path / name
+
+    return save

@@ -41,22 +41,20 @@ def test_the_command_names_the_bundled_model_that_was_meant_and_asks_no_hub(tmp_
     assert done.stderr == "digts: not exported: NAME: is no bundled model and no folder; did you mean digits?\n"
 
 
-def test_a_mistyped_name_is_refused_where_the_arguments_are_read_before_anything_is_installed(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["export", "digits", "dtes"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("dtes", "is no bundled model and no folder; did you mean dates?"),
+        *((path, "there is no such folder") for path in ("./nowhere", "../no/where", "/nowhere")),
+    ],
+)
+def test_a_wrong_name_is_refused_where_the_arguments_are_read_before_anything_is_installed(
+    monkeypatch, capsys, name, words
+):
+    monkeypatch.setattr("sys.argv", ["export", "digits", name])
     with pytest.raises(SystemExit) as ended:
         read_arguments()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
-        "dtes: not exported: NAME: is no bundled model and no folder; did you mean dates?\n"
-    )
-
-
-@pytest.mark.parametrize("name", ["./nowhere", "../no/where", "/nowhere"])
-def test_a_path_without_a_folder_is_refused_where_the_arguments_are_read(monkeypatch, capsys, name):
-    monkeypatch.setattr("sys.argv", ["export", name])
-    with pytest.raises(SystemExit) as ended:
-        read_arguments()
-    assert (ended.value.code, capsys.readouterr().err) == (2, f"{name}: not exported: NAME: there is no such folder\n")
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"{name}: not exported: NAME: {words}\n")
 
 
 @pytest.mark.parametrize("version", ["../../escaped", "a/b", "", " ", "-1"])
@@ -118,67 +116,46 @@ def test_fast_jpeg_is_for_images(capsys):
     assert capsys.readouterr().err == "dates: not exported: --fast-jpeg: is for models that take images\n"
 
 
-@pytest.mark.parametrize("options", [[], ["--explain", "float"]])
-def test_an_export_in_8_bits_may_explain_in_single_floats(monkeypatch, options):
-    asked = []
-    monkeypatch.setattr("export.pipeline.export", lambda *_, explain_in_float, **__: asked.append(explain_in_float))
-    monkeypatch.setitem(SOURCES, "small", classifier)
-    assert export_command("small", "--precision", "int8", *options) == 0
-    assert asked == [bool(options)]
-
-
-def test_a_folder_that_calibrates_is_handed_on_in_8_bits_only(monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr("export.pipeline.export", lambda *_, calibrate, **__: asked.append(calibrate))
-    monkeypatch.setitem(SOURCES, "small", classifier)
-    assert export_command("small", "--precision", "int8", "--calibrate", str(tmp_path)) == 0
-    assert asked == [tmp_path]
-    assert export_command("small", "--calibrate", str(tmp_path)) == 2
-
-
-def test_single_floats_are_named_for_8_bits_only(capsys):
-    assert export_command("digits", "--explain", "float") == 2
-    assert "--samples, --calibrate, --force and --explain: are for --precision int8" in capsys.readouterr().err
-
-
-def test_methods_to_leave_out_are_handed_on(monkeypatch, capsys):
-    asked = []
-    monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
-    monkeypatch.setitem(SOURCES, "small", classifier)
-    assert export_command("small", "--without", "relevance", "--without", "norm") == 0
-    assert asked == [["relevance", "norm"]]
-    assert export_command("small", "--without", "raw") == 2
-    assert "argument --without: invalid choice: 'raw'" in capsys.readouterr().err
+IN_8_BITS = "--precision", "int8"
 
 
 @pytest.mark.parametrize(
-    ("kept", "left_out"),
+    ("options", "name", "value"),
     [
-        ("raw,rollout,libra", ["norm", "relevance", "integrated"]),
-        ("norm", ["rollout", "relevance", "libra", "integrated"]),
-        ("raw, relevance", ["rollout", "norm", "libra", "integrated"]),
+        (IN_8_BITS, "explain_in_float", False),
+        ([*IN_8_BITS, "--explain", "float"], "explain_in_float", True),
+        ([*IN_8_BITS, "--calibrate", "docs"], "calibrate", Path("docs")),
+        (["--without", "relevance", "--without", "norm"], "without", ["relevance", "norm"]),
+        (["--methods", "raw,rollout,libra"], "without", ["norm", "relevance", "integrated"]),
+        (["--methods", "norm"], "without", ["rollout", "relevance", "libra", "integrated"]),
+        (["--methods", "raw, relevance"], "without", ["rollout", "norm", "libra", "integrated"]),
     ],
 )
-def test_methods_that_are_not_listed_are_left_out_and_raw_never_is(monkeypatch, kept, left_out):
+def test_an_option_is_handed_on_and_methods_that_are_not_listed_are_left_out(monkeypatch, options, name, value):
     asked = []
-    monkeypatch.setattr("export.pipeline.export", lambda *_, without, **__: asked.append(without))
+    monkeypatch.setattr("export.pipeline.export", lambda *_, **given: asked.append(given[name]))
     monkeypatch.setitem(SOURCES, "small", classifier)
-    assert export_command("small", "--methods", kept) == 0
-    assert asked == [left_out]
+    assert export_command("small", *options) == 0
+    assert asked == [value]
+
+
+FOR_8_BITS = "--samples, --calibrate, --force and --explain: are for --precision int8"
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--explain", "float"], FOR_8_BITS),
+        (["--calibrate", "docs"], FOR_8_BITS),
+        (["--without", "raw"], "argument --without: invalid choice: 'raw'"),
         (["--methods", "raw,lime"], "argument --methods: must be of raw, rollout, norm, relevance, libra, integrated, "
          "separated by commas, given 'lime'"),
         (["--methods", ""], "separated by commas, given ''"),
         (["--methods", "raw", "--without", "norm"], "--methods and --without: give one of them"),
     ],
 )  # fmt: skip
-def test_methods_are_named_in_one_way_and_by_their_names(monkeypatch, capsys, options, words):
-    monkeypatch.setitem(SOURCES, "small", classifier)
-    assert export_command("small", *options) == 2
+def test_options_that_do_not_go_together_are_refused(capsys, options, words):
+    assert export_command("digits", *options) == 2
     assert words in capsys.readouterr().err
 
 

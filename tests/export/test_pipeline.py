@@ -265,6 +265,7 @@ def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_p
         assert f"predict = {method}'s prediction" not in manifests["both"].verified
 
 
+@pytest.mark.slow
 def test_float_graphs_of_an_int8_artifact_have_the_limits_of_floats(tmp_path, monkeypatch):
     """An error that 8 bits may have is none that they may have."""
     right = Ledger.compare

@@ -160,13 +160,17 @@ class Cycle:
     """It refers to itself."""
 
     def __init__(self):
-        self.self = self
+        self.itself = self
+
+
+def cycle():
+    return weakref.ref(Cycle())
 
 
 def test_what_refers_to_itself_is_freed():
     gc.disable()
     try:
-        held = weakref.ref(Cycle())
+        held = cycle()
         assert held() is not None
         return_memory()
         assert held() is None
@@ -179,18 +183,11 @@ def test_the_peak_is_in_bytes():
 
 
 def test_objects_that_exist_before_are_not_collected_until_the_end_and_new_ones_are():
-    class Ring:
-        def __init__(self):
-            self.itself = self
-
-    def ring():
-        return weakref.ref(Ring())
-
     gc.disable()  # or it may free the first before
     try:
-        old = ring()
+        old = cycle()
         with collecting_only_new_objects():
-            new = ring()
+            new = cycle()
             gc.collect()
             assert old() is not None
             assert new() is None

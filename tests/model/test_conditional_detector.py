@@ -1,70 +1,25 @@
-import dataclasses
 import math
 
 import pytest
 import torch
-import transformers
 
 from model.conditional_detector import ConditionalAttention, FirstConditionalAttention, conditional_detector
 from model.detector import DetectorConfig
-from model.layers import LearnedGrid
-from model.resnet import STRIDE, ResNetConfig, resnet
 from model.transformer import StackSizes
 from tests.samples.attention_reference import assert_same, assert_same_maps, randn, sharpen
-from tests.samples.detectors_reference import (
-    assert_some_hidden,
-    backbone_config,
-    copy_conditional_detector,
-    fitted,
-    randomised,
-)
+from tests.samples.detectors_reference import OPTIONS, assert_same_answers, copy_conditional_detector
 
-RESNET = ResNetConfig(3, 8, (8, 16, 24, 32), (1, 2, 1, 1), "bottleneck")
-GRID = (3, 4)
-SMALL = DetectorConfig(
-    (GRID[0] * STRIDE, GRID[1] * STRIDE), 3, cell=STRIDE, width=16, encoder=StackSizes(2, 2, 24),
-    decoder=StackSizes(3, 4, 20), objects=5, classes=3, features=32,
-)  # fmt: skip
 FEW = DetectorConfig(
     (16, 24), 2, cell=8, width=12, encoder=StackSizes(2, 3, 20), decoder=StackSizes(2, 3, 18), objects=4, classes=3
 )
-OPTIONS = {
-    "sine": ({}, SMALL, None),
-    "learned": ({"position_embedding_type": "learned"}, SMALL, LearnedGrid),
-    "gelu": ({"activation_function": "gelu"}, dataclasses.replace(SMALL, activation="gelu"), None),
-}
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "padded"])
 def test_it_answers_as_the_reference_library(option, masked):
-    options, config, places = OPTIONS[option]
-    theirs = randomised(
-        transformers.ConditionalDetrForObjectDetection(
-            transformers.ConditionalDetrConfig(
-                backbone_config=backbone_config(), use_timm_backbone=False, d_model=16, encoder_layers=2,
-                decoder_layers=3, encoder_attention_heads=2, decoder_attention_heads=4, encoder_ffn_dim=24,
-                decoder_ffn_dim=20, num_queries=5, num_labels=3, attn_implementation="eager", **options,
-            )
-        )
-    )  # fmt: skip
-    ours = conditional_detector(config, resnet(RESNET), places(*GRID, 16) if places else None).double().eval()
-    copy_conditional_detector(theirs, ours)
-    pixels, mask, visible = fitted(3, GRID, STRIDE)
-    assert_some_hidden(visible)
-    with torch.no_grad():
-        logits, boxes, maps = ours(pixels, visible) if masked else ours(pixels)
-        expected = theirs(pixels, mask if masked else None, output_attentions=True)
-    assert_same(logits, expected.logits, 1e-5)
-    assert_same(boxes, expected.pred_boxes, 1e-5)
-    for stack, part, found in (
-        ("encoder", "attention", expected.encoder_attentions),
-        ("decoder", "attention", expected.decoder_attentions),
-        ("decoder", "cross", expected.cross_attentions),
-    ):
-        for index, each in enumerate(found):
-            assert_same(maps[f"{stack}.blocks.{index}.{part}"], each, 1e-5)
-            assert each.std(-1).max() > 0.05  # no map is uniform
+    assert_same_answers(
+        "ConditionalDetr", conditional_detector, copy_conditional_detector, option, masked=masked, near=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", [ConditionalAttention, FirstConditionalAttention])

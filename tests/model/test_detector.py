@@ -3,7 +3,6 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import nn
 
 from model.attention import MultiHeadAttention
@@ -18,7 +17,6 @@ from model.detector import (
     detector,
 )
 from model.layers import FeedForward, LearnedGrid
-from model.resnet import STRIDE, ResNetConfig, resnet
 from model.transformer import StackSizes
 from tests.samples.attention_reference import (
     assert_same,
@@ -32,14 +30,8 @@ from tests.samples.attention_reference import (
     softmax,
     weights_of,
 )
-from tests.samples.detectors_reference import assert_some_hidden, backbone_config, copy_detector, fitted, randomised
+from tests.samples.detectors_reference import OPTIONS, assert_same_answers, copy_detector
 
-RESNET = ResNetConfig(3, 8, (8, 16, 24, 32), (1, 2, 1, 1), "bottleneck")
-GRID = (3, 4)
-SMALL = DetectorConfig(
-    (GRID[0] * STRIDE, GRID[1] * STRIDE), 3, cell=STRIDE, width=16, encoder=StackSizes(2, 2, 24),
-    decoder=StackSizes(3, 4, 20), objects=5, classes=3, features=32,
-)  # fmt: skip
 FEW = DetectorConfig(
     (16, 24), 2, cell=8, width=12, encoder=StackSizes(2, 3, 20), decoder=StackSizes(2, 2, 18), objects=4, classes=3
 )
@@ -172,51 +164,19 @@ def test_whatever_stands_in_the_padding_the_answer_is_the_same_and_hidden_cells_
         assert (model(pixels)[0] - given["logits"])[0].abs().max() > 0.05
 
 
-REFERENCES = {
-    "detr": (DETR, transformers.DetrConfig, transformers.DetrForObjectDetection, 1e-6),
-    "table-transformer": (
-        TABLE_TRANSFORMER, transformers.TableTransformerConfig, transformers.TableTransformerForObjectDetection, 1e-5,
-    ),
-}  # fmt: skip
-OPTIONS = {
-    "sine": ({}, SMALL, None),
-    "learned": ({"position_embedding_type": "learned"}, SMALL, LearnedGrid),
-    "gelu": ({"activation_function": "gelu"}, dataclasses.replace(SMALL, activation="gelu"), None),
-}
+REFERENCES = {"Detr": (DETR, 1e-6), "TableTransformer": (TABLE_TRANSFORMER, 1e-5)}
 
 
 @pytest.mark.parametrize("name", REFERENCES)
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "padded"])
 def test_it_answers_as_the_reference_library(name, option, masked):
-    wiring, kind, model, near = REFERENCES[name]
-    options, config, places = OPTIONS[option]
-    theirs = randomised(
-        model(
-            kind(
-                backbone_config=backbone_config(), use_timm_backbone=False, d_model=16, encoder_layers=2,
-                decoder_layers=3, encoder_attention_heads=2, decoder_attention_heads=4, encoder_ffn_dim=24,
-                decoder_ffn_dim=20, num_queries=5, num_labels=3, attn_implementation="eager", **options,
-            )
-        )
-    )  # fmt: skip
-    ours = detector(config, wiring, resnet(RESNET), places(*GRID, 16) if places else None).double().eval()
-    copy_detector(theirs, ours)
-    pixels, mask, visible = fitted(3, GRID, STRIDE)
-    assert_some_hidden(visible)
-    with torch.no_grad():
-        given = answers(ours, pixels, visible) if masked else answers(ours, pixels)
-        expected = theirs(pixels, mask if masked else None, output_attentions=True)
-    assert_same(given["logits"], expected.logits, near)
-    assert_same(given["boxes"], expected.pred_boxes, near)
-    for stack, part, maps in (
-        ("encoder", "attention", expected.encoder_attentions),
-        ("decoder", "attention", expected.decoder_attentions),
-        ("decoder", "cross", expected.cross_attentions),
-    ):
-        for index, each in enumerate(maps):
-            assert_same(given[f"{stack}.blocks.{index}.{part}"], each, near)
-            assert each.std(-1).max() > 0.05  # no map is uniform
+    wiring, near = REFERENCES[name]
+
+    def compose(config, *parts):
+        return detector(config, wiring, *parts)
+
+    assert_same_answers(name, compose, copy_detector, option, masked=masked, near=near)
 
 
 def test_an_image_of_another_size_is_refused():

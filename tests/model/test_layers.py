@@ -148,12 +148,6 @@ def test_a_gated_feed_forward_is_swiglu():
     assert_same(module(X), linear(w, "module.output", gate / (1 + np.exp(-gate)) * linear(w, "module.up", x)))
 
 
-def test_a_layer_scale_multiplies_every_channel_by_its_own_number():
-    module = sharpen(LayerScale(8))
-    assert_same(module(X), X.numpy() * weights_of(module)["module.weight"])
-    assert len(set(weights_of(module)["module.weight"])) == 8
-
-
 def test_quick_gelu_is_its_formula():
     assert_same(QuickGELU()(X), X.numpy() / (1 + np.exp(-1.702 * X.numpy())))
 

@@ -14,8 +14,8 @@ from model.heads import MeanState
 from model.layers import NoPositions
 from model.swin import SWIN_SIZES, WindowAttention, offsets, swin
 from model.windows import Windows, unfold
-from tests.samples.attention_reference import assert_same, assert_same_maps, randn, sharpen
-from tests.samples.swin_reference import SMALL, answer_of, pair
+from tests.samples.attention_reference import assert_batch_is_its_rows, assert_same, assert_same_maps, randn, sharpen
+from tests.samples.swin_reference import SMALL, answer_of, assert_every_map_has_a_gradient, pair
 
 CONFIGS = {
     "shifted twice": SMALL,
@@ -78,12 +78,7 @@ def test_there_is_one_map_for_every_attention_module_under_its_path():
 
 
 def test_a_batch_of_three_is_three_batches_of_one():
-    model, pixels = sharpen(swin(SMALL)), randn(3, 2, 32, 32)
-    logits, maps = model(pixels)
-    for index in range(3):
-        one, one_maps = model(pixels[index : index + 1])
-        assert_same(logits[index : index + 1], one)
-        assert_same_maps({name: found[index : index + 1] for name, found in maps.items()}, one_maps)
+    assert_batch_is_its_rows(sharpen(swin(SMALL)), randn(3, 2, 32, 32))
 
 
 @pytest.mark.parametrize("shift", [0, 2])
@@ -172,12 +167,7 @@ def test_what_a_recall_returns_is_what_is_looked_at():
 
 
 def test_a_logit_has_a_gradient_for_every_map():
-    model = sharpen(swin(SMALL))
-    logits, maps = model(randn(2, 2, 32, 32))
-    gradients = torch.autograd.grad(logits[:, 1].sum(), list(maps.values()))
-    for gradient, weights in zip(gradients, maps.values(), strict=True):
-        assert gradient.shape == weights.shape
-        assert gradient.abs().amax((1, 2, 3, 4)).min() > 0
+    assert_every_map_has_a_gradient(sharpen(swin(SMALL)))
 
 
 def test_states_that_enter_the_blocks_of_each_stage_can_be_watched_and_replaced():

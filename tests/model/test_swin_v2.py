@@ -1,11 +1,10 @@
 """Swin V2 against the reference library: logits, and the weights of every block."""
 
 import pytest
-import torch
 
 from model.swin_v2 import SWIN_V2_SIZES, SwinV2Config, swin_v2
-from tests.samples.attention_reference import assert_same, assert_same_maps, randn, sharpen
-from tests.samples.swin_reference import SMALL, answer_of, pair_v2
+from tests.samples.attention_reference import assert_batch_is_its_rows, assert_same, assert_same_maps, randn, sharpen
+from tests.samples.swin_reference import SMALL, answer_of, assert_every_map_has_a_gradient, pair_v2
 
 CONFIGS_V2 = {
     "shifted twice": SwinV2Config(**vars(SMALL)),
@@ -33,21 +32,11 @@ def test_logits_and_every_map_of_v2_are_those_of_the_reference_library(config):
 
 
 def test_a_batch_of_three_is_three_batches_of_one():
-    model, pixels = sharpen(swin_v2(SwinV2Config(**vars(SMALL)))), randn(3, 2, 32, 32)
-    logits, maps = model(pixels)
-    for index in range(3):
-        one, one_maps = model(pixels[index : index + 1])
-        assert_same(logits[index : index + 1], one)
-        assert_same_maps({name: found[index : index + 1] for name, found in maps.items()}, one_maps)
+    assert_batch_is_its_rows(sharpen(swin_v2(SwinV2Config(**vars(SMALL)))), randn(3, 2, 32, 32))
 
 
 def test_a_logit_has_a_gradient_for_every_map():
-    model = sharpen(swin_v2(SwinV2Config(**vars(SMALL))))
-    logits, maps = model(randn(2, 2, 32, 32))
-    gradients = torch.autograd.grad(logits[:, 1].sum(), list(maps.values()))
-    for gradient, weights in zip(gradients, maps.values(), strict=True):
-        assert gradient.shape == weights.shape
-        assert gradient.abs().amax((1, 2, 3, 4)).min() > 0
+    assert_every_map_has_a_gradient(sharpen(swin_v2(SwinV2Config(**vars(SMALL)))))
 
 
 @pytest.mark.parametrize(

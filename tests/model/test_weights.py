@@ -118,10 +118,20 @@ def test_a_tied_matrix_under_its_second_name_is_left_over(tmp_path):
     refused(model, file, "left over head.weight; left over target.tokens.weight")
 
 
-@pytest.mark.parametrize("size", [0, 7, 40, -1])
-def test_a_truncated_file_is_refused(file, size):
-    os.truncate(file, size if size >= 0 else file.stat().st_size - 1)
-    refused(nn.Linear(2, 3), file, "cannot be read as safetensors")
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        *((lambda file, size=size: os.truncate(file, size), "") for size in (0, 7, 40)),
+        (lambda file: os.truncate(file, file.stat().st_size - 1), ""),
+        (lambda file: torch.save(nn.Linear(2, 3).state_dict(), file), ""),
+        (lambda file: file.unlink(), ": No such file"),
+        (lambda file: (file.unlink(), file.mkdir()), ""),
+    ],
+    ids=["empty", "cut at 7", "cut at 40", "cut by a byte", "a pickle under a better name", "not there", "a folder"],
+)
+def test_what_is_no_safetensors_is_refused(file, damage, words):
+    damage(file)
+    refused(nn.Linear(2, 3), file, f"cannot be read as safetensors{words}")
 
 
 @pytest.mark.parametrize("name", ["model.bin", "model.pt", "model.pth", "model.pkl", "model", "model.safetensors.pt"])
@@ -130,21 +140,6 @@ def test_a_pickle_is_refused_by_its_suffix_and_never_opened(tmp_path, name):
     torch.save(nn.Linear(2, 3).state_dict(), file)
     given = file.suffix or "no suffix"
     refused(nn.Linear(2, 3), file, f"weights must be a .safetensors file, given {given}")
-
-
-def test_a_pickle_under_a_better_name_is_refused_too(tmp_path):
-    file = tmp_path / "model.safetensors"
-    torch.save(nn.Linear(2, 3).state_dict(), file)
-    refused(nn.Linear(2, 3), file, "cannot be read as safetensors")
-
-
-def test_a_file_that_does_not_exist_is_refused(tmp_path):
-    refused(nn.Linear(2, 3), tmp_path / "none.safetensors", "cannot be read as safetensors: No such file")
-
-
-def test_a_folder_is_refused(tmp_path):
-    (tmp_path / "model.safetensors").mkdir()
-    refused(nn.Linear(2, 3), tmp_path / "model.safetensors", "cannot be read as safetensors")
 
 
 def test_weights_of_another_variant_are_refused(tmp_path):

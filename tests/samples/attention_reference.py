@@ -141,6 +141,14 @@ def assert_same(given, expected, tolerance=1e-10):
     torch.testing.assert_close(given, expected, rtol=0, atol=tolerance)
 
 
+def assert_batch_is_its_rows(model, x):
+    """Hold logits and maps of a batch against those of each of its inputs alone."""
+    logits, maps = model(x)
+    alone = [model(x[index : index + 1]) for index in range(len(x))]
+    assert_same(logits, torch.cat([one for one, _ in alone]))
+    assert_same_maps(maps, {name: torch.cat([found[name] for _, found in alone]) for name in maps})
+
+
 def assert_same_maps(given, expected, tolerance=1e-10):
     assert given.keys() == expected.keys()
     for name in given:

@@ -1,11 +1,29 @@
 """Residual networks and detectors of the reference library with random weights, and the same weights in ours."""
 
+from dataclasses import replace
+
 import torch
 import transformers
 
-from model.resnet import folded
+from model.detector import DetectorConfig
+from model.layers import LearnedGrid
+from model.resnet import STRIDE, ResNetConfig, folded, resnet
+from model.transformer import StackSizes
+from tests.samples.attention_reference import assert_same
 
 BACKBONE = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1], "layer_type": "bottleneck"}
+RESNET = ResNetConfig(3, 8, (8, 16, 24, 32), (1, 2, 1, 1), "bottleneck")
+GRID = (3, 4)
+SMALL = DetectorConfig(
+    (GRID[0] * STRIDE, GRID[1] * STRIDE), 3, cell=STRIDE, width=16, encoder=StackSizes(2, 2, 24),
+    decoder=StackSizes(3, 4, 20), objects=5, classes=3, features=32,
+)  # fmt: skip
+OPTIONS = {
+    "sine": ({}, SMALL, None),
+    "learned": ({"position_embedding_type": "learned"}, SMALL, LearnedGrid),
+    "gelu": ({"activation_function": "gelu"}, replace(SMALL, activation="gelu"), None),
+}
+"""The reference library's options, our sizes, and positions if they are others than sinusoids."""
 
 
 def backbone_config(**options):
@@ -167,6 +185,30 @@ def fitted(batch, grid, cell, channels=3, seed=5):
     return pixels * mask[:, None], mask, mask[:, ::cell, ::cell].flatten(1).bool()
 
 
-def assert_some_hidden(cells):
-    assert not cells.all()
-    assert cells.any(1).all()
+def assert_same_answers(name, compose, copy_weights, option, *, masked, near):
+    """Hold a detector against the reference library's of a name; `compose` makes it of sizes, backbone and places."""
+    options, config, places = OPTIONS[option]
+    kind = getattr(transformers, f"{name}Config")(
+        backbone_config=backbone_config(), use_timm_backbone=False, d_model=16, encoder_layers=2, decoder_layers=3,
+        encoder_attention_heads=2, decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=20, num_queries=5,
+        num_labels=3, attn_implementation="eager", **options,
+    )  # fmt: skip
+    theirs = randomised(getattr(transformers, f"{name}ForObjectDetection")(kind))
+    ours = compose(config, resnet(RESNET), places(*GRID, 16) if places else None).double().eval()
+    copy_weights(theirs, ours)
+    pixels, mask, visible = fitted(3, GRID, STRIDE)
+    assert not visible.all()
+    assert visible.any(1).all()
+    with torch.no_grad():
+        logits, boxes, maps = ours(pixels, visible) if masked else ours(pixels)
+        expected = theirs(pixels, mask if masked else None, output_attentions=True)
+    assert_same(logits, expected.logits, near)
+    assert_same(boxes, expected.pred_boxes, near)
+    for stack, part, found in (
+        ("encoder", "attention", expected.encoder_attentions),
+        ("decoder", "attention", expected.decoder_attentions),
+        ("decoder", "cross", expected.cross_attentions),
+    ):
+        for index, each in enumerate(found):
+            assert_same(maps[f"{stack}.blocks.{index}.{part}"], each, near)
+            assert each.std(-1).max() > 0.05  # no map is uniform

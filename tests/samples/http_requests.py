@@ -16,3 +16,9 @@ EVERY_MAP = {"method": "raw", "layers": "all", "heads": "all", "queries": "all",
 def packed(*elements):
     """Return elements as binary inputs of the Open Inference Protocol have them."""
     return b"".join(struct.pack("<I", len(one)) + one for one in elements)
+
+
+def results(answer):
+    """Return the results of an answer, which is a good one."""
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"]

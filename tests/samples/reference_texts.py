@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 import transformers
 from tokenizers import Tokenizer
 
@@ -90,3 +91,19 @@ def decoded(name, tokens):
     """Return the text of tokens."""
     tokenizer = tokenizer_of(name) if has_a_file(name) else slow_tokenizer(name)
     return tokenizer.decode(tokens, skip_special_tokens=True)
+
+
+ASKED = ({}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 9})
+"""A checkpoint's own rules and defaults, greedy, and beams and a penalty."""
+
+
+@torch.no_grad()
+def generated_by(model, tokens, **asked):
+    """Return the tokens that the reference library generates of those of a text, without the end."""
+    given, continues = torch.tensor([tokens]), not model.config.is_encoder_decoder
+    more = {"attention_mask": torch.ones_like(given), **({"pad_token_id": 1} if continues else {})}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = model.generate(given, **asked, **more)[0].tolist()
+    made, end = out[len(tokens) if continues else 1 :], model.generation_config.eos_token_id
+    return made[: made.index(end)] if end in made else made

@@ -5,6 +5,7 @@ import transformers
 
 from model.swin import SwinConfig, swin
 from model.swin_v2 import swin_v2
+from tests.samples.attention_reference import randn
 from tests.samples.checkpoints import sharpened
 
 SMALL = SwinConfig((32, 32), 2, (2, 2), 12, (2, 3), (2, 3), window=4, ratio=2, classes=5)
@@ -126,3 +127,11 @@ def pair_v2(config):
             for block in layer.blocks:
                 block.attention.self.logit_scale[0] = 6.0  # more than ln 100, which is the most that counts
     return copied(swin_v2(config), theirs, V2), theirs
+
+
+def assert_every_map_has_a_gradient(model):
+    logits, maps = model(randn(2, 2, 32, 32))
+    gradients = torch.autograd.grad(logits[:, 1].sum(), list(maps.values()))
+    for gradient, weights in zip(gradients, maps.values(), strict=True):
+        assert gradient.shape == weights.shape
+        assert gradient.abs().amax((1, 2, 3, 4)).min() > 0

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from model.catalogue import BUNDLED, build
+from model.catalogue import build
 from model.weights import load_weights
 from tests.conftest import ROOT
 from train.__main__ import RECIPES, main
@@ -12,11 +12,6 @@ from train.__main__ import RECIPES, main
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_knows_how_many_steps_its_model_takes(name):
     assert importlib.import_module(f"train.recipes.{RECIPES[name]}").STEPS[name] > 0
-
-
-def test_every_bundled_model_has_a_recipe():
-    trained = {folder.name for folder in BUNDLED.iterdir() if folder.is_dir()} - {"minilm"}  # others trained that
-    assert RECIPES.keys() == trained
 
 
 def test_a_model_is_trained_and_its_weights_are_written(monkeypatch, tmp_path, capsys):

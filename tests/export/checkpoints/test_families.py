@@ -4,9 +4,11 @@ import json
 import re
 
 import pytest
+from pydantic_core import PydanticUndefined
 
 from contract.artifact import read_artifact
 from export.checkpoints.families import FAMILIES
+from export.checkpoints.family import ACTIVATIONS
 from export.checkpoints.tokenizers.tokenizer import CLASS_DEFAULTS
 from tests.conftest import ROOT
 from tests.samples.checkpoints import CASES, EXPORTED
@@ -47,3 +49,19 @@ def test_what_the_class_of_a_familys_tokenizer_sets_is_known():
     named = {name: CLASSES[name] for name in FAMILIES if CLASSES.get(name) and name not in FROM_PIECES}
     assert {"bert", "roberta", "gpt2", "bart"} <= named.keys()
     assert {name: kind for name, kind in named.items() if kind not in CLASS_DEFAULTS} == {}
+
+
+@pytest.mark.families
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_defaults_of_a_configuration_are_those_of_the_reference_library(name):
+    """A folder may leave out what is the default. None is ours where other keys or the weights say it."""
+    from transformers import CONFIG_MAPPING
+
+    theirs, fields = CONFIG_MAPPING[name](), FAMILIES[name].config.model_fields
+    ours = {field: info.default for field, info in fields.items() if hasattr(theirs, field)}
+    ours = {field: default for field, default in ours.items() if default not in (None, PydanticUndefined)}
+    assert len(ours) > 6
+    for field, default in ours.items():
+        wanted = getattr(theirs, field)
+        wanted = ACTIVATIONS.get(wanted, wanted) if field == "activation_function" else wanted
+        assert default == (tuple(wanted) if isinstance(wanted, list) else wanted), field

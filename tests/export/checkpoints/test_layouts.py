@@ -16,19 +16,7 @@ from export.errors import CheckpointError
 from model.layers import sinusoids
 from tests.samples.checkpoints import CASES, T, dino, reference, source_of
 from tests.samples.export_command import export_command
-from tests.samples.export_folders import edit, without
-
-
-def renamed(change):
-    """Write every tensor under the names that `change` makes of its own."""
-
-    def rename(folder):
-        held = load_file(folder / "model.safetensors")
-        save_file(
-            {new: tensor.clone() for name, tensor in held.items() for new in change(name)}, folder / "model.safetensors"
-        )
-
-    return rename
+from tests.samples.export_folders import configured, edit, renamed, without
 
 
 def added(tensors):
@@ -36,10 +24,6 @@ def added(tensors):
         save_file(load_file(folder / "model.safetensors") | tensors(), folder / "model.safetensors")
 
     return add
-
-
-def configured(**keys):
-    return lambda folder: edit(folder, "config.json", lambda it: it.update(keys))
 
 
 def each(*changes):
@@ -134,17 +118,6 @@ LAYOUTS = {
     ),
     "a processor of the past": ("vit", old_processor),
 }
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """Write a checkpoint of the given name, which is not exported."""
-
-    def save(name):
-        CASES[name].save(tmp_path / name)
-        return tmp_path / name
-
-    return save
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -276,13 +249,6 @@ def test_an_older_bart_is_forced_to_begin_as_its_configuration_says(saved):
     assert source_of(folder).generation.forced_first is None
 
 
-def test_m2m_100_counts_positions_from_behind_one_padding_token_only(saved):
-    folder = saved("m2m-100")
-    configured(pad_token_id=3)(folder)
-    with pytest.raises(CheckpointError, match=r"config.json: pad_token_id: Input should be 1, given '3'"):
-        source_of(folder)
-
-
 def test_a_tokenizer_without_settings_has_those_of_barts_class(saved):
     folder = saved("bart")
     edit(folder, "tokenizer.json", lambda it: it["pre_tokenizer"].update(add_prefix_space=True))
@@ -292,33 +258,44 @@ def test_a_tokenizer_without_settings_has_those_of_barts_class(saved):
         assert ours.encode(text).ids == theirs(text)["input_ids"]
 
 
-def test_a_token_whose_id_is_no_number_is_refused(saved):
-    folder = saved("roberta")
+def tokenized(**settings):
+    return lambda folder: edit(folder, "tokenizer_config.json", lambda it: it.update(settings))
+
+
+def no_number(folder):
     edit(folder, "tokenizer.json", lambda it: it["added_tokens"][0].update(id="0"))
-    with pytest.raises(CheckpointError, match=r"tokenizer.json: added_tokens must be objects whose id is"):
-        source_of(folder)
+
+
+QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("name", "change", "words"),
     [
-        ({"additional_special_tokens": ["<s>", "cat"]}, "additional_special_tokens: 'cat' must be an added token of"),
-        ({"extra_special_tokens": {"animal": {"content": "dog"}}}, "extra_special_tokens: 'dog' must be an added"),
-        ({"split_special_tokens": True}, "split_special_tokens must be false"),
+        ("m2m-100", configured(pad_token_id=3), "config.json: pad_token_id: Input should be 1, given '3'"),
+        ("roberta", no_number, "tokenizer.json: added_tokens must be objects whose id is"),
+        (
+            "roberta",
+            tokenized(additional_special_tokens=["<s>", "cat"]),
+            "tokenizer_config.json: additional_special_tokens: 'cat' must be an added token of",
+        ),
+        (
+            "roberta",
+            tokenized(extra_special_tokens={"animal": {"content": "dog"}}),
+            "tokenizer_config.json: extra_special_tokens: 'dog' must be an added",
+        ),
+        ("roberta", tokenized(split_special_tokens=True), "tokenizer_config.json: split_special_tokens must be false"),
+        (
+            "bert",
+            added(lambda: {QUERY: torch.full((16, 16), torch.nan)}),
+            f"weights: {QUERY} must hold finite numbers, and holds NaN",
+        ),
     ],
 )
-def test_special_tokens_that_the_tokenizer_has_not_are_refused(saved, settings, words):
-    folder = saved("roberta")
-    edit(folder, "tokenizer_config.json", lambda it: it.update(settings))
-    with pytest.raises(CheckpointError, match=f"tokenizer_config.json: {words}"):
-        source_of(folder)
-
-
-def test_a_weight_that_is_not_finite_is_named(saved):
-    folder = saved("bert")
-    name = "bert.encoder.layer.0.attention.self.query.weight"
-    added(lambda: {name: torch.full((16, 16), torch.nan)})(folder)
-    with pytest.raises(CheckpointError, match=f"weights: {name} must hold finite numbers, and holds NaN"):
+def test_what_a_checkpoint_must_not_hold_is_refused_by_name(saved, name, change, words):
+    folder = saved(name)
+    change(folder)
+    with pytest.raises(CheckpointError, match=words):
         source_of(folder)
 
 

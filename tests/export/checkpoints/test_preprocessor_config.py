@@ -1,4 +1,3 @@
-import io
 import math
 
 import numpy as np
@@ -25,6 +24,7 @@ from export.checkpoints.preprocessor_config import (
 )
 from export.errors import ProcessorError
 from service.inputs.image_preprocessing import _resized, decode_image
+from tests.samples.images import encoded
 
 LIMIT = 10**6
 PIXEL = 1 / 255
@@ -50,13 +50,7 @@ PHOTOGRAPHS = {
 }
 
 
-def encoded(image):
-    file = io.BytesIO()
-    image.save(file, "PNG", compress_level=0)
-    return file.getvalue()
-
-
-FILES = {name: encoded(image) for name, image in PHOTOGRAPHS.items()}
+FILES = {name: encoded(image, compress_level=0) for name, image in PHOTOGRAPHS.items()}
 
 
 def reference(config, image):
@@ -64,32 +58,26 @@ def reference(config, image):
     return getattr(transformers, f"{kind}Pil").from_dict(config)(image)["pixel_values"][0]
 
 
+def normalized(pixels, rule):
+    """Return pixels of the service's as the reference has them: (channel, height, width)."""
+    return ((pixels / 255 - np.array(rule.mean)) / np.array(rule.std)).transpose(2, 0, 1)
+
+
 def compared(config, name, channels=3):
     """Hold the photograph's normalised pixels against the reference's; gives the worst difference, in pixels' units."""
     image = PHOTOGRAPHS[name].convert("L" if channels == 1 else "RGB")
     theirs = reference(config, image)
     rule = read_image_rule(config, theirs.shape[1:], channels)
-    pixels = decode_image(FILES[name], rule, LIMIT).pixels
-    mean, std = np.array(rule.mean), np.array(rule.std)
-    ours = ((pixels / 255 - mean) / std).transpose(2, 0, 1)
+    ours = normalized(decode_image(FILES[name], rule, LIMIT).pixels, rule)
     assert ours.shape == theirs.shape
-    return (np.abs(ours - theirs) * std[:, None, None]).max()
+    return (np.abs(ours - theirs) * np.array(rule.std)[:, None, None]).max()
 
 
-def vit(**settings):
-    return {"image_processor_type": "ViTImageProcessor", **settings}
+def of_kind(kind):
+    return lambda **settings: {"image_processor_type": f"{kind}ImageProcessor", **settings}
 
 
-def deit(**settings):
-    return {"image_processor_type": "DeiTImageProcessor", **settings}
-
-
-def bit(**settings):
-    return {"image_processor_type": "BitImageProcessor", **settings}
-
-
-def convnext(**settings):
-    return {"image_processor_type": "ConvNextImageProcessor", **settings}
+vit, deit, bit, convnext = map(of_kind, ("ViT", "DeiT", "Bit", "ConvNext"))
 
 
 CONFIGS = {
@@ -331,8 +319,7 @@ def test_every_pixel_and_what_is_picture_are_those_of_the_reference_in_a_canvas(
     )
     rule = read_detector_rule(config, CANVAS, 3)
     picture = decode_image(FILES[name], rule, LIMIT)
-    ours = ((picture.pixels / 255 - np.array(rule.mean)) / np.array(rule.std)).transpose(2, 0, 1)
-    assert np.abs(ours - theirs["pixel_values"][0]).max() < 1e-5
+    assert np.abs(normalized(picture.pixels, rule) - theirs["pixel_values"][0]).max() < 1e-5
     cells = picture.visible_cells((3, 4)).reshape(3, 4)
     mask = torch.tensor(theirs["pixel_mask"][0])[None, None].float()
     assert np.array_equal(cells, torch.nn.functional.interpolate(mask, size=(3, 4))[0, 0].bool().numpy())
@@ -342,11 +329,10 @@ def test_a_photograph_of_the_usual_shape_is_resized_as_by_the_published_settings
     config = {"image_processor_type": "DetrImageProcessor", "size": {"shortest_edge": 60, "longest_edge": 100}}
     height, width = detector_canvas(config)
     assert (height, width) == (60, 80)
-    theirs = transformers.DetrImageProcessorPil.from_dict(config)(PHOTOGRAPHS["landscape"].resize((640, 480)))
+    photograph = PHOTOGRAPHS["landscape"].resize((640, 480))
     rule = read_detector_rule(config, (60, 80), 3)
-    picture = decode_image(encoded(PHOTOGRAPHS["landscape"].resize((640, 480))), rule, LIMIT)
-    ours = ((picture.pixels / 255 - np.array(rule.mean)) / np.array(rule.std)).transpose(2, 0, 1)
-    assert np.abs(ours - theirs["pixel_values"][0]).max() < 1e-5
+    pixels = decode_image(encoded(photograph), rule, LIMIT).pixels
+    assert np.abs(normalized(pixels, rule) - reference(config, photograph)).max() < 1e-5
 
 
 def test_a_height_and_a_width_are_filled():
@@ -354,7 +340,7 @@ def test_a_height_and_a_width_are_filled():
     theirs = reference(config, PHOTOGRAPHS["odd"])
     rule = read_detector_rule(config, detector_canvas(config), 3)
     pixels = decode_image(FILES["odd"], rule, LIMIT).pixels
-    assert np.abs(((pixels / 255 - rule.mean) / rule.std).transpose(2, 0, 1) - theirs).max() < 1e-5
+    assert np.abs(normalized(pixels, rule) - theirs).max() < 1e-5
 
 
 @pytest.mark.parametrize("kind", DETECTOR_PROCESSORS)

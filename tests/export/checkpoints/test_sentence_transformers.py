@@ -8,16 +8,14 @@ import pytest
 from export.checkpoints.checkpoint import open_checkpoint
 from export.checkpoints.sentence_transformers import SETTINGS_FILES, check_declaration, read_sentence_settings
 from export.errors import CheckpointError
-from tests.samples.checkpoints import CASES
 
 DECLARATION = "config_sentence_transformers.json"
 SETTINGS = SETTINGS_FILES[0]
 
 
 @pytest.fixture
-def folder(tmp_path):
-    CASES["bert-features"].save(tmp_path / "it")
-    return tmp_path / "it"
+def folder(saved):
+    return saved("bert-features")
 
 
 def write(folder, file, content):

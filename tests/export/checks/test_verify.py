@@ -102,6 +102,12 @@ class Changed:
         return self.session.get_inputs()
 
 
+def changing(folder, role, change):
+    """Return what opens the sessions of a folder, of which one role's answers are changed."""
+    opens = opened(folder)
+    return lambda wanted: Changed(opens(wanted), change) if wanted == role else opens(wanted)
+
+
 def added(name, number):
     return lambda out, feed: out | {name: out[name] + np.float32(number)}
 
@@ -138,13 +144,8 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_verification_says_what_differs_by_how_much_at_which_shape(name, small):
     (source, folder), (role, change, words) = small, CHANGES[name]
-
-    def changed(wanted):
-        session = opened(folder)(wanted)
-        return Changed(session, change) if wanted == role else session
-
     with pytest.raises(ExportError) as failed:
-        verify(source, changed)
+        verify(source, changing(folder, role, change))
     assert str(failed.value).startswith(words)
 
 
@@ -235,13 +236,8 @@ def test_what_single_floats_cannot_compute_is_compared_with_their_own_error_and_
 
 def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
     source, folder = sharp
-
-    def changed(wanted):
-        session = opened(folder)(wanted)
-        return Changed(session, added("encoder", 0.1)) if wanted == "attention" else session
-
     with pytest.raises(ExportError, match="raw: encoder: must agree within"):
-        verify(source, changed)
+        verify(source, changing(folder, "attention", added("encoder", 0.1)))
 
 
 def test_a_model_that_is_too_sharp_for_single_floats_is_refused_with_that_reason(sharp, monkeypatch):

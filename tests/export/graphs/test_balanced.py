@@ -3,14 +3,13 @@
 import math
 
 import numpy as np
-import onnx
-import onnxruntime as ort
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from torch.nn import functional
 
 from export.graphs.balanced import balanced_gradients
+from tests.samples.export_graphs import model_of, session
 
 BATCH, TOKENS, WIDTH = 3, 5, 4
 RNG = np.random.default_rng(5)
@@ -140,20 +139,13 @@ CASES = {
 
 def graph(nodes, outputs=(), seeded=()):
     """Return a model of nodes on x, WEIGHTS and two axes."""
-    constants = {**{name: value.astype(np.float32) for name, value in WEIGHTS.items()}}
+    constants = {name: value.astype(np.float32) for name, value in WEIGHTS.items()}
     constants |= {"axis": np.array([-1]), "tokens": np.array([1])}
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", TOKENS, WIDTH])]
-    inputs += [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in seeded]
-    given = [numpy_helper.from_array(value, name) for name, value in constants.items()]
-    found = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-    made = helper.make_graph(
-        [onnx.NodeProto.FromString(one.SerializeToString()) for one in nodes], "g", inputs, found, given
-    )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    return model_of(nodes, {"x": ["n", TOKENS, WIDTH]} | dict.fromkeys(seeded), dict.fromkeys(outputs), constants)
 
 
 def run(model, feed):
-    return ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+    return session(model).run(None, feed)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,7 +6,7 @@ import pytest
 
 from export.graphs.bfloat16 import CUDA_OPERATORS, to_float32, with_casts_for_missing_kernels
 from export.graphs.cleanup import extract
-from tests.samples.export_graphs import kinds, session, traced_in
+from tests.samples.export_graphs import kinds, model_of, session, traced_in
 from tests.samples.export_models import classifier
 
 
@@ -25,17 +25,13 @@ def test_the_twin_of_a_bfloat16_graph_is_the_same_graph_in_single_floats():
 
 
 def test_what_has_no_kernel_in_bfloat16_computes_in_single_floats():
-    kind, shape = onnx.TensorProto.BFLOAT16, ["batch", 4]
-    x, y = (onnx.helper.make_tensor_value_info(name, kind, shape) for name in "xy")
     nodes = [
         onnx.helper.make_node("Add", ["x", "x"], ["twice"]),
         onnx.helper.make_node("Ceil", ["twice"], ["up"]),
         onnx.helper.make_node("Mul", ["up", "x"], ["y"]),
     ]
-    graph = onnx.helper.make_graph(nodes, "g", [x], [y])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
     assert "Ceil" not in CUDA_OPERATORS
-    made = with_casts_for_missing_kernels(model)
+    made = with_casts_for_missing_kernels(of_bfloat16(nodes, 20, x=["batch", 4]))
     onnx.checker.check_model(made, full_check=True)
     assert kinds(made) == ["Add", "Cast", "Ceil", "Cast", "Mul"]
     feed = {"x": np.array([[0.1, 1.5, -0.7, 2]], np.float32)}
@@ -46,12 +42,7 @@ def test_what_has_no_kernel_in_bfloat16_computes_in_single_floats():
 
 def of_bfloat16(nodes, opset, **shapes):
     """A graph of nodes that ends in `y`; its inputs are of bfloat16."""
-    given = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, shape) for name, shape in shapes.items()
-    ]
-    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.BFLOAT16, None)
-    graph = onnx.helper.make_graph(nodes, "g", given, [y])
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
+    return model_of(nodes, shapes, {"y": None}, opset=opset, kind=onnx.TensorProto.BFLOAT16)
 
 
 def test_an_input_that_is_left_out_stays_so():

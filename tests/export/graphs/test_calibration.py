@@ -2,9 +2,10 @@
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from export.graphs.calibration import measure_ranges
+from tests.samples.export_graphs import copied, model_of
 
 RNG = np.random.default_rng(0)
 
@@ -17,14 +18,9 @@ def test_ranges_are_those_of_what_matrices_multiply_over_all_inputs_and_the_grap
         helper.make_node("MatMul", ["r", "w"], ["y"]),
         helper.make_node("Mul", ["x", "unused"], ["z"]),
     ]
-    made = helper.make_graph(
-        nodes, "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["row", 64]) for name in ("x", "unused")],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["row", 64]) for name in ("y", "z")],
-        [numpy_helper.from_array(matrix, "w")],
-    )  # fmt: skip
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    before = onnx.ModelProto.FromString(model.SerializeToString())
+    rows = ["row", 64]
+    model = model_of(nodes, {"x": rows, "unused": rows}, {"y": rows, "z": rows}, {"w": matrix})
+    before = copied(model)
     samples = [RNG.standard_normal((count, 64)).astype(np.float32) + count for count in (1, 5)]  # of two shapes
     found = measure_ranges(model, [{"x": one, "unused": one} for one in samples])
     hidden = [np.maximum(one @ matrix, 0) for one in samples]

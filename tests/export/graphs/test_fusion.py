@@ -7,29 +7,13 @@ import onnx
 import pytest
 
 from export.errors import ExportError
-from export.graphs.cleanup import extract
 from export.graphs.fusion import fuse_attention
-from export.graphs.top_k import without_top_k
-from tests.samples.export_graphs import kinds, session, traced_in
-from tests.samples.export_models import classifier, translator
+from tests.samples.export_graphs import copied, kinds, plain_graphs, session, traced_in
 
 
 @pytest.fixture(scope="module")
 def graphs():
-    """Plans and their graphs in full precision, of images, of pairs of texts, and of both graphs that generate."""
-    image, pair = classifier(), translator()
-    made = {
-        "images": (image, image.plan("predict"), extract(traced_in(image.base, image.traced_at), image.plan("predict")))
-    }
-    made["texts"] = (pair, pair.plan("predict"), extract(traced_in(pair.base, pair.traced_at), pair.plan("predict")))
-    made["encode"] = (pair, pair.plan("encode"), traced_in(pair.plan("encode"), pair.traced_at))
-    step = without_top_k(pair.plan("decode"))
-    made["decode"] = (pair, step, traced_in(step, pair.traced_at))
-    return made
-
-
-def copied(graph):
-    return onnx.ModelProto.FromString(graph.SerializeToString())
+    return plain_graphs()
 
 
 def attributes(node):

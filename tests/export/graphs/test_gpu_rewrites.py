@@ -11,35 +11,20 @@ from export.checks.comparison import run
 from export.graphs import gpu_rewrites
 from export.graphs.cleanup import drop_unused, extract
 from export.graphs.gpu_rewrites import rewrite_for_gpus
-from export.graphs.top_k import without_top_k
-from tests.samples.export_graphs import kinds, session, traced_in
-from tests.samples.export_models import classifier, translator
+from tests.samples.export_graphs import copied, kinds, model_of, plain_graphs, session, traced_in
 
 
 @pytest.fixture(scope="module")
 def graphs():
-    """Plans and their graphs as traced, in full precision, with biases that are not small."""
-    image, pair = classifier(), translator()
-    made = {}
-    for name, source, plan in (
-        ("images", image, image.plan("predict")),
-        ("texts", pair, pair.plan("predict")),
-        ("encode", pair, pair.plan("encode")),
-        ("decode", pair, without_top_k(pair.plan("decode"))),
-    ):
-        whole = traced_in(source.base if name in ("images", "texts") else plan, source.traced_at)
-        graph = extract(whole, plan)
+    """Plans and their graphs as traced, with biases that are not small."""
+    made = plain_graphs()
+    for _, _, graph in made.values():
         rng = np.random.default_rng(0)
         for tensor in graph.graph.initializer:
             if tensor.name.endswith("bias"):
                 drawn = rng.normal(size=tensor.dims).astype(np.float32)
                 tensor.CopyFrom(numpy_helper.from_array(drawn, tensor.name))
-        made[name] = (source, plan, graph)
     return made
-
-
-def copied(graph):
-    return onnx.ModelProto.FromString(graph.SerializeToString())
 
 
 def nodes(graph, kind):
@@ -99,16 +84,11 @@ def test_weights_in_a_file_are_read_from_it(graphs, tmp_path):
 
 def small(nodes, weights=None, ends=("s", "n"), **inputs):
     """Return a graph of nodes of which some inputs are weights; of the inputs, these shapes are given."""
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
-    tensors = [
-        numpy_helper.from_array(np.asarray(value, np.float32 if name.islower() else np.int64), name)
-        for name, value in (weights or {}).items()
-    ]
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ends]
-    graph = helper.make_graph(
-        [helper.make_node(*given, **more) for *given, more in nodes], "g", ports, outputs, tensors
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+    made = [helper.make_node(*given, **more) for *given, more in nodes]
+    tensors = {
+        name: np.asarray(value, np.float32 if name.islower() else np.int64) for name, value in (weights or {}).items()
+    }
+    return model_of(made, inputs, dict.fromkeys(ends), tensors, opset=24)
 
 
 def same(graph, one, **sizes):

@@ -16,6 +16,7 @@ from torch.nn import functional
 from export.errors import ExportError
 from export.graphs.gradient import differentiate
 from export.graphs.gradient_rules import RULES
+from tests.samples.export_graphs import model_of
 
 OPSETS = (18, 20, 23)
 SIZES = {"n": 3, "m": 5}
@@ -228,18 +229,11 @@ CASES = {
 
 def graph(nodes, inputs, constants=None, opset=20, dtype=np.float64):
     """Return a model of nodes; `inputs` are shapes by name, `constants` arrays."""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    return helper.make_model(
-        helper.make_graph(
-            nodes,
-            "graph",
-            [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs.items()],
-            [],
-            [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
-        ),
-        opset_imports=[helper.make_opsetid("", opset)],
-        ir_version=10,
-    )
+    return model_of(nodes, inputs, {}, constants, opset, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+def node(op, inputs, output="y", **attributes):
+    return helper.make_node(op, inputs.split(), [output], **attributes)
 
 
 def drawn(shape, seed, dtype=np.float64):
@@ -324,42 +318,35 @@ def test_far_from_zero_the_slope_of_gelu_is_zero_or_one():
     """Where the bell has died out, and no NaN."""
     x = np.array([[-60.0, -9.0, -1.0, 0.0, 1.0, 9.0, 60.0]], np.float32)
     for name in ("none", "tanh"):
-        node = helper.make_node("Gelu", ["x"], ["y"], approximate=name)
-        seed, found = differentiated(graph([node], {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
+        nodes = [node("Gelu", "x", approximate=name)]
+        seed, found = differentiated(graph(nodes, {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
         exact = by_autograd(lambda x, name=name: functional.gelu(x, approximate=name), {"x": x}, ["x"], seed)
         assert_gradients(found, exact, np.float32)
 
 
 def test_equally_large_entries_share_the_gradient_of_their_maximum():
     x = np.array([[1.0, 3.0, 3.0, -2.0]], np.float32)
-    node = helper.make_node("ReduceMax", ["x"], ["y"], axes=None, keepdims=1)
-    seed, found = differentiated(graph([node], {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
+    nodes = [node("ReduceMax", "x", axes=None, keepdims=1)]
+    seed, found = differentiated(graph(nodes, {"x": x.shape}, dtype=np.float32), {"x": x}, ["x"])
     assert_gradients(found, by_autograd(lambda x: x.amax(), {"x": x}, ["x"], seed), np.float32)
 
 
 def test_the_gradient_of_the_length_of_zeros_is_zero():
-    nodes = [helper.make_node("ReduceL2", ["x", "axes"], ["y"])]
-    x, y, seed = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, size]) for name, size in
-                  (("x", 4), ("y", 1), ("seed", 1)))  # fmt: skip
-    graph = helper.make_graph(nodes, "g", [x, seed], [y], [numpy_helper.from_array(ints(1), "axes")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    gradient = differentiate(model, "y", "seed", ["x"])["x"]
-    model.graph.output.append(helper.make_tensor_value_info(gradient, TensorProto.FLOAT, [2, 4]))
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    given = np.array([[0, 0, 0, 0], [0, 3, 0, 4]], np.float32)
-    found = session.run([gradient], {"x": given, "seed": np.ones((2, 1), np.float32)})[0]
-    np.testing.assert_allclose(found, [[0, 0, 0, 0], [0, 0.6, 0, 0.8]], atol=1e-6)
+    x = np.array([[0, 0, 0, 0], [0, 3, 0, 4]], np.float32)
+    model = graph([node("ReduceL2", "x axes")], {"x": x.shape}, {"axes": ints(1)}, dtype=np.float32)
+    seed, found = differentiated(model, {"x": x}, ["x"])
+    np.testing.assert_allclose(found["x"] / seed, [[0, 0, 0, 0], [0, 0.6, 0, 0.8]], atol=1e-6)
 
 
 def test_gradients_of_a_tensor_used_twice_add_up():
     nodes = [
-        helper.make_node("Tanh", ["x"], ["a"]),
-        helper.make_node("Mul", ["a", "a"], ["b"]),
-        helper.make_node("MatMul", ["b", "w"], ["c"]),
-        helper.make_node("Add", ["c", "x"], ["d"]),
-        helper.make_node("Div", ["d", "b"], ["e"]),
-        helper.make_node("Sub", ["e", "e"], ["nothing"]),
-        helper.make_node("Add", ["e", "nothing"], ["y"]),
+        node("Tanh", "x", "a"),
+        node("Mul", "a a", "b"),
+        node("MatMul", "b w", "c"),
+        node("Add", "c x", "d"),
+        node("Div", "d b", "e"),
+        node("Sub", "e e", "nothing"),
+        node("Add", "e nothing"),
     ]
     arrays = {"x": drawn(("n", 4), 0), "w": drawn((4, 4), 1)}
 
@@ -409,9 +396,9 @@ def test_only_what_lies_between_is_computed():
 
 def test_operators_without_a_rule_may_stand_where_nothing_is_differentiated():
     nodes = [
-        helper.make_node("Sin", ["x"], ["aside"]),
-        helper.make_node("Mul", ["z", "aside"], ["y"]),
-        helper.make_node("Cos", ["z"], ["after"]),
+        node("Sin", "x", "aside"),
+        node("Mul", "z aside"),
+        node("Cos", "z", "after"),
     ]
     shapes = {"x": ("n", 4), "z": ("n", 4)}
     arrays = {name: drawn(shape, seed) for seed, (name, shape) in enumerate(shapes.items())}
@@ -421,7 +408,7 @@ def test_operators_without_a_rule_may_stand_where_nothing_is_differentiated():
 
 def test_a_place_in_a_constant_node_is_known_too():
     place = helper.make_node("Constant", [], ["place"], value=numpy_helper.from_array(np.array(2)))
-    nodes = [place, helper.make_node("Gather", ["x", "place"], ["y"], axis=1)]
+    nodes = [place, node("Gather", "x place", axis=1)]
     x = drawn(("n", 4), 0)
     seed, found = differentiated(graph(nodes, {"x": ("n", 4)}), {"x": x}, ["x"])
     assert_gradients(found, by_autograd(lambda x: x[:, 2], {"x": x}, ["x"], seed), np.float64)
@@ -430,103 +417,72 @@ def test_a_place_in_a_constant_node_is_known_too():
 # Refusals
 
 
-def refused(nodes, inputs, wanted, constants=None):
-    model = graph(nodes, inputs, constants)
+N4, NM4 = ("n", 4), ("n", "m", 4)
+BROADCAST = "which has no gradient here"
+FIRST_FACTOR = "Gemm has a gradient here only of its first factor, as it is"
+NORM = "LayerNormalization has a gradient here of its input, over the last axis"
+SLICE = [node("Slice", "x start end axis step")]
+FRONT = "Slice has a gradient here from a place counted from the front, step 1"
+LENGTH = "Slice has a gradient here to the end, or of a fixed length"
+
+
+def sliced(start, end, step=1):
+    return {"x": NM4, "start": ints(start), "end": ints(end), "axis": ints(1), "step": ints(step)}
+
+
+REFUSED = [
+    ([node("Sin", "x", "s"), node("Relu", "s")], {"x": N4}, "x", "Sin has no gradient here"),
+    ([node("Add", "x z")], {"x": N4, "z": (4,)}, "z", f"Add broadcasts [4] to ['n', 4], {BROADCAST}"),
+    ([node("Div", "x z")], {"x": N4, "z": ()}, "z", f"Div broadcasts [] to ['n', 4], {BROADCAST}"),
+    ([node("MatMul", "x z")], {"x": NM4, "z": (4, 6)}, "z", f"MatMul broadcasts [4, 6] to ['n', 'm', 6], {BROADCAST}"),
+    (
+        [node("MatMul", "x z")],
+        {"x": ("m", 4), "z": ("n", 4, 6)},
+        "x",
+        f"MatMul broadcasts ['m', 4] to ['n', 'm', 6], {BROADCAST}",
+    ),
+    ([node("Relu", "x"), node("Tanh", "x", "other")], {"x": N4, "z": N4}, "x z other", "y does not depend on z, other"),
+    ([node("Gemm", "x w b")], {"x": N4, "w": (4, 6), "b": (6,)}, "w", FIRST_FACTOR),
+    ([node("Gemm", "x w b")], {"x": N4, "w": (4, 6), "b": (6,)}, "b", FIRST_FACTOR),
+    ([node("Gemm", "x w", transA=1)], {"x": (4, "n"), "w": (4, 6)}, "x", FIRST_FACTOR),
+    ([node("Gemm", "x w", alpha=0.5)], {"x": N4, "w": (4, 6)}, "x", FIRST_FACTOR),
+    ([node("LayerNormalization", "x w b", axis=-1)], {"x": ("n", 8), "w": (8,), "b": (8,)}, "w", NORM),
+    ([node("LayerNormalization", "x w b", axis=-1)], {"x": ("n", 8), "w": (8,), "b": (8,)}, "b", NORM),
+    ([node("LayerNormalization", "x w", axis=1)], {"x": ("n", 2, 8), "w": (2, 8)}, "x", NORM),
+    ([node("Gather", "x at", axis=1)], {"x": N4, "at": ints(1, 2)}, "x", "Gather has a gradient here of one place"),
+    (
+        [node("Cast", "z", "at", to=TensorProto.INT64), node("Gather", "x at", axis=1)],
+        {"x": N4, "z": ()},
+        "x",
+        "an index that is not constant has no gradient here",
+    ),
+    (SLICE, sliced(-2, END), "x", FRONT),
+    (SLICE, sliced(0, 4, 2), "x", FRONT),
+    (SLICE, sliced(1, 3), "x", LENGTH),
+    (SLICE, sliced(1, -1), "x", LENGTH),
+    (
+        [node("Concat", "x z", axis=1)],
+        {"x": NM4, "z": ("n", 2, 4)},
+        "z",
+        "Concat has a gradient here along a fixed axis",
+    ),
+]
+
+
+def refused(nodes, inputs, wanted):
+    shapes = {name: one for name, one in inputs.items() if isinstance(one, tuple)}
+    constants = {name: one for name, one in inputs.items() if name not in shapes}
+    model = graph(nodes, shapes, constants)
     with pytest.raises(ExportError) as refusal:
-        differentiate(model, "y", "seed", wanted)
+        differentiate(model, "y", "seed", wanted.split())
     return str(refusal.value)
 
 
-def test_an_operator_without_a_rule_is_refused():
-    nodes = [helper.make_node("Sin", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
-    assert refused(nodes, {"x": ("n", 4)}, ["x"]) == "gradient: Sin has no gradient here"
-
-
-@pytest.mark.parametrize(
-    ("op", "shapes", "index", "own", "out"),
-    [
-        ("Add", [("n", 4), (4,)], 1, "[4]", "['n', 4]"),
-        ("Div", [("n", 4), ()], 1, "[]", "['n', 4]"),
-        ("MatMul", [("n", "m", 4), (4, 6)], 1, "[4, 6]", "['n', 'm', 6]"),
-        ("MatMul", [("m", 4), ("n", 4, 6)], 0, "['m', 4]", "['n', 'm', 6]"),
-    ],
-)
-def test_an_operand_that_was_broadcast_is_refused(op, shapes, index, own, out):
-    inputs = {f"x{place}": shape for place, shape in enumerate(shapes)}
-    said = refused([helper.make_node(op, list(inputs), ["y"])], inputs, [f"x{index}"])
-    assert said == f"gradient: {op} broadcasts {own} to {out}, which has no gradient here"
+@pytest.mark.parametrize(("nodes", "inputs", "wanted", "words"), REFUSED, ids=[row[-1] for row in REFUSED])
+def test_what_no_rule_covers_is_refused(nodes, inputs, wanted, words):
+    assert refused(nodes, inputs, wanted) == f"gradient: {words}"
 
 
 def test_a_branch_of_where_that_was_broadcast_is_refused():
-    node = helper.make_node("Where", ["mask", "x", "z"], ["y"])
-    said = refused([node], {"x": ("n", 4), "z": (4,)}, ["z"], {"mask": MASK})
+    said = refused([node("Where", "mask x z")], {"mask": MASK, "x": N4, "z": (4,)}, "z")
     assert re.fullmatch(r"gradient: Where broadcasts \[4\] to \[.*, 4\], which has no gradient here", said)
-
-
-def test_an_output_that_does_not_depend_on_what_is_wanted_is_refused():
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Tanh", ["x"], ["other"])]
-    inputs = {"x": ("n", 4), "z": ("n", 4)}
-    assert refused(nodes, inputs, ["x", "z", "other"]) == "gradient: y does not depend on z, other"
-
-
-@pytest.mark.parametrize(
-    ("inputs", "wanted", "attributes"),
-    [
-        ({"x": ("n", 4), "w": (4, 6), "b": (6,)}, "w", {}),
-        ({"x": ("n", 4), "w": (4, 6), "b": (6,)}, "b", {}),
-        ({"x": (4, "n"), "w": (4, 6)}, "x", {"transA": 1}),
-        ({"x": ("n", 4), "w": (4, 6)}, "x", {"alpha": 0.5}),
-    ],
-)
-def test_of_gemm_only_the_first_factor_as_it_is_has_a_gradient(inputs, wanted, attributes):
-    said = refused([helper.make_node("Gemm", list(inputs), ["y"], **attributes)], inputs, [wanted])
-    assert said == "gradient: Gemm has a gradient here only of its first factor, as it is"
-
-
-@pytest.mark.parametrize(
-    ("inputs", "wanted", "axis"),
-    [
-        ({"x": ("n", 8), "w": (8,), "b": (8,)}, "w", -1),
-        ({"x": ("n", 8), "w": (8,), "b": (8,)}, "b", -1),
-        ({"x": ("n", 2, 8), "w": (2, 8)}, "x", 1),
-    ],
-)
-def test_of_layer_normalization_only_the_input_has_a_gradient_and_over_the_last_axis(inputs, wanted, axis):
-    said = refused([helper.make_node("LayerNormalization", list(inputs), ["y"], axis=axis)], inputs, [wanted])
-    assert said == "gradient: LayerNormalization has a gradient here of its input, over the last axis"
-
-
-def test_a_gather_of_several_places_is_refused():
-    node = helper.make_node("Gather", ["x", "places"], ["y"], axis=1)
-    said = refused([node], {"x": ("n", 4)}, ["x"], {"places": ints(1, 2)})
-    assert said == "gradient: Gather has a gradient here of one place"
-
-
-def test_an_index_that_is_computed_is_refused():
-    nodes = [
-        helper.make_node("Cast", ["z"], ["place"], to=TensorProto.INT64),
-        helper.make_node("Gather", ["x", "place"], ["y"], axis=1),
-    ]
-    said = refused(nodes, {"x": ("n", 4), "z": ()}, ["x"])
-    assert said == "gradient: an index that is not constant has no gradient here"
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "step", "said"),
-    [
-        (-2, END, 1, "from a place counted from the front, step 1"),
-        (0, 4, 2, "from a place counted from the front, step 1"),
-        (1, 3, 1, "to the end, or of a fixed length"),
-        (1, -1, 1, "to the end, or of a fixed length"),
-    ],
-)
-def test_a_slice_whose_place_is_not_known_is_refused(start, end, step, said):
-    given = {"start": ints(start), "end": ints(end), "axis": ints(1), "step": ints(step)}
-    node = helper.make_node("Slice", ["x", *given], ["y"])
-    assert refused([node], {"x": ("n", "m", 4)}, ["x"], given) == f"gradient: Slice has a gradient here {said}"
-
-
-def test_a_concatenation_along_an_open_axis_is_refused():
-    inputs = {"x": ("n", "m", 4), "z": ("n", 2, 4)}
-    said = refused([helper.make_node("Concat", list(inputs), ["y"], axis=1)], inputs, ["z"])
-    assert said == "gradient: Concat has a gradient here along a fixed axis"

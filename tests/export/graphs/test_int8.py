@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from export.graphs.calibration import measure_ranges
 from export.graphs.int8 import quantize, quantized_inputs
+from tests.samples.export_graphs import kinds, model_of
 
 RNG = np.random.default_rng(0)
 WIDTH, HIDDEN = 24, 40
@@ -32,14 +33,8 @@ def graph():
         helper.make_node("Transpose", ["x"], ["x.T"], perm=[1, 0]),
     ]
     nodes.insert(5, nodes.pop())
-    made = helper.make_graph(
-        nodes, "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["row", WIDTH])],
-        [helper.make_tensor_value_info(*one) for one in (
-            ("y", TensorProto.FLOAT, ["row", 30]), ("dynamic", TensorProto.FLOAT, ["row", "row"]))],
-        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
-    )  # fmt: skip
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), weights
+    tensors = {name: value.astype(np.float32) for name, value in weights.items()}
+    return model_of(nodes, {"x": ["row", WIDTH]}, {"y": ["row", 30], "dynamic": ["row", "row"]}, tensors), weights
 
 
 def opened(model):
@@ -59,9 +54,8 @@ def product(x, matrix):
 def test_products_with_matrices_are_in_eight_bits_by_row_and_column():
     model, weights = graph()
     quantized = quantize(model)
-    kinds = [node.op_type for node in quantized.graph.node]
-    assert kinds.count("MatMulIntegerToFloat") == 3
-    assert kinds.count("MatMul") == 1, "what two inputs are multiplied to stays as it is"
+    assert kinds(quantized).count("MatMulIntegerToFloat") == 3
+    assert kinds(quantized).count("MatMul") == 1, "what two inputs are multiplied to stays as it is"
     assert {tensor.name for tensor in quantized.graph.initializer}.isdisjoint({"up", "down", "table"})
     x = RNG.standard_normal((7, WIDTH)).astype(np.float32)
     x[2] = 0
@@ -138,13 +132,10 @@ def branches():
         helper.make_node("MatMul", ["x", "w"], ["kept"]),
         helper.make_node("Add", ["kept", "c"], ["z"]),
     ]
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["row", 5]) for name in ("y", "kept", "z")]
-    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["row", 4])]
     random = np.random.default_rng(1)
     weights = {"w": random.standard_normal((4, 5)), "c": random.standard_normal(5)}
-    tensors = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
-    made = helper.make_graph(nodes, "g", given, outputs, tensors)
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    tensors = {name: value.astype(np.float32) for name, value in weights.items()}
+    return model_of(nodes, {"x": ["row", 4]}, dict.fromkeys(("y", "kept", "z"), ("row", 5)), tensors)
 
 
 def test_the_kernel_of_a_product_adds_its_bias_where_nothing_else_reads_the_product():
@@ -156,9 +147,8 @@ def test_the_kernel_of_a_product_adds_its_bias_where_nothing_else_reads_the_prod
         got = opened(model).run(None, {"x": x})
         for one, other in zip(got, wanted, strict=True):
             assert np.abs(one - other).max() < 0.05 * np.abs(other).max()
-        kinds = [node.op_type for node in model.graph.node]
-        assert kinds.count("Add") == (1 if scales == "input" else 2)
-        assert sum("QuantizeLinear" in kind and "De" not in kind for kind in kinds) == 1, "x is quantized once"
+        assert kinds(model).count("Add") == (1 if scales == "input" else 2)
+        assert sum("QuantizeLinear" in kind and "De" not in kind for kind in kinds(model)) == 1, "x is quantized once"
 
 
 @pytest.mark.parametrize("scales", ["row", "input", "fixed"])

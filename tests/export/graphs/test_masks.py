@@ -2,11 +2,11 @@
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from export.graphs.masks import HIDING, add_masks
+from tests.samples.export_graphs import kinds, model_of, session
 
 SHAPE = (2, 3, 4, 5)  # batch, head, query, key
 
@@ -17,21 +17,10 @@ def graph(least=HIDING, reader="Softmax", layers=2):
     for layer in range(layers):
         nodes.append(helper.make_node("Where", ["hidden", "least", f"scores{layer}"], [f"masked{layer}"]))
         nodes.append(helper.make_node(reader, [f"masked{layer}"], [f"y{layer}"]))
-    made = helper.make_graph(
-        nodes,
-        "g",
-        [
-            helper.make_tensor_value_info("visible", TensorProto.BOOL, [2, 1, None, 5]),
-            *(helper.make_tensor_value_info(f"scores{layer}", TensorProto.FLOAT, SHAPE) for layer in range(layers)),
-        ],
-        [helper.make_tensor_value_info(f"y{layer}", TensorProto.FLOAT, SHAPE) for layer in range(layers)],
-        [numpy_helper.from_array(np.array(least, np.float32), "least")],
-    )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-
-
-def kinds(model):
-    return [node.op_type for node in model.graph.node]
+    scores, ends = (dict.fromkeys([f"{name}{layer}" for layer in range(layers)], SHAPE) for name in ("scores", "y"))
+    model = model_of(nodes, scores, ends, {"least": np.array(least, np.float32)})
+    model.graph.input.append(helper.make_tensor_value_info("visible", TensorProto.BOOL, [2, 1, None, 5]))
+    return model
 
 
 @pytest.mark.parametrize("queries", [1, 4])
@@ -43,7 +32,7 @@ def test_an_added_mask_gives_the_same_bits(queries):
     before, after = graph(), add_masks(graph())
     assert kinds(after) == ["Not", "Where", "Add", "Softmax", "Add", "Softmax"], "one mask for both layers"
     onnx.checker.check_model(after)
-    found = [ort.InferenceSession(one.SerializeToString()).run(None, given) for one in (before, after)]
+    found = [session(one).run(None, given) for one in (before, after)]
     for one, other in zip(*found, strict=True):
         assert np.array_equal(one, other)
         assert not other[~np.broadcast_to(visible, SHAPE) & visible.any(-1, keepdims=True)].any()

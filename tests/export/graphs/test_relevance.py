@@ -10,7 +10,7 @@ from export.graphs.builder import Builder
 from export.graphs.relevance import _bimodal_relevance
 from export.plan import Plan
 from tests.samples import explanations_reference as reference
-from tests.samples.export_graphs import session
+from tests.samples.export_graphs import model_of, session
 
 SOURCE, TARGET, LAYERS = 5, 4, 2
 SHAPES = {"encoder": (SOURCE, SOURCE), "decoder": (TARGET, TARGET), "cross": (TARGET, SOURCE)}
@@ -18,14 +18,9 @@ SHAPES = {"encoder": (SOURCE, SOURCE), "decoder": (TARGET, TARGET), "cross": (TA
 
 def graph():
     """Return the graph of the relevance of layers that it is given."""
-    inputs = [
-        helper.make_tensor_value_info(f"{kind}.{layer}", TensorProto.FLOAT, ["batch", *shape])
-        for kind, shape in SHAPES.items()
-        for layer in range(LAYERS)
-    ]
-    inputs.append(helper.make_tensor_value_info("position", TensorProto.INT64, ["batch"]))
-    opsets = [helper.make_opsetid("", 20)]
-    model = helper.make_model(helper.make_graph([], "relevance", inputs, []), opset_imports=opsets, ir_version=10)
+    shapes = {f"{kind}.{layer}": ["batch", *shape] for kind, shape in SHAPES.items() for layer in range(LAYERS)}
+    model = model_of([], shapes, {})
+    model.graph.input.append(helper.make_tensor_value_info("position", TensorProto.INT64, ["batch"]))
     outputs = [Port(name="logits", dtype="float32", axes=("batch",))]
     outputs += [Port(name=kind, dtype="float32", axes=("batch", 1, SHAPES[kind][1])) for kind in ("decoder", "cross")]
     layers = {kind: [f"{kind}.{layer}" for layer in range(LAYERS)] for kind in SHAPES}

@@ -1,19 +1,13 @@
 import torch
 
+from tests.train.conftest import squares
 from train.data.marked import ARM, EDGE, QUARTER, THICKNESS, marked_scene
 from train.data.scenes import SIDE
 
 
-def squares(count=10):
-    """Fields whose ink is a square as bright as their label is high."""
-    fields = torch.zeros(count, 1, 56, 56)
-    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 0.9, count)[:, None, None, None]
-    return fields, torch.arange(count)
-
-
 def some(count=200, alike=0.0):
     generator = torch.Generator().manual_seed(0)
-    return [marked_scene(*squares(), generator, alike) for _ in range(count)]
+    return [marked_scene(*squares(0.9), generator, alike) for _ in range(count)]
 
 
 def test_every_quarter_holds_the_digit_that_the_scene_says_in_its_box():

@@ -1,21 +1,15 @@
 import numpy as np
 import torch
 
+from tests.train.conftest import squares
 from train.data.scenes import LINE_MIDDLES, scene
-
-
-def marks(count=10):
-    """Fields whose ink is a square as bright as their label is high."""
-    fields = torch.zeros(count, 1, 56, 56)
-    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 1, count)[:, None, None, None]
-    return fields, torch.arange(count)
 
 
 def test_a_scene_holds_its_digits_where_it_says_and_nothing_else():
     generator = torch.Generator().manual_seed(0)
     counts = set()
     for _ in range(200):
-        one = scene(*marks(), generator)
+        one = scene(*squares(), generator)
         counts.add(len(one.digits))
         rest = one.picture.clone()
         for digit, (left, top, right, bottom) in zip(one.digits, one.boxes.tolist(), strict=True):
@@ -29,7 +23,7 @@ def test_a_scene_holds_its_digits_where_it_says_and_nothing_else():
 def test_digits_are_in_reading_order():
     generator = torch.Generator().manual_seed(1)
     for _ in range(100):
-        boxes = scene(*marks(), generator).boxes.double()
+        boxes = scene(*squares(), generator).boxes.double()
         middles = (boxes[:, :2] + boxes[:, 2:]) / 2
         upper = middles[:, 1] < sum(LINE_MIDDLES) / 2
         assert upper.tolist() == sorted(upper.tolist(), reverse=True)

@@ -4,20 +4,14 @@ import torch
 
 from model.captioner import CAPTIONS_MEAN, CAPTIONS_STD
 from model.vocabularies import PAD, encode_words
+from tests.train.conftest import squares
 from train.data.scenes import SIDE, on_box, scene
 from train.recipes.captions import Drawn, tensors
 
 
-def marks(count=10):
-    """Fields whose ink is a square as bright as their label is high."""
-    fields = torch.zeros(count, 1, 56, 56)
-    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 1, count)[:, None, None, None]
-    return fields, torch.arange(count)
-
-
 def test_words_are_those_of_the_digits():
     generator = torch.Generator().manual_seed(2)
-    some = [scene(*marks(), generator) for _ in range(5)]
+    some = [scene(*squares(), generator) for _ in range(5)]
     pixels, target = tensors(some)
     assert pixels.shape == (5, 1, SIDE, SIDE)
     assert abs((pixels[0] * CAPTIONS_STD + CAPTIONS_MEAN - some[0].picture).max().item()) < 1e-6

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from train.data.handwritten_digits import pixels, scans, strokes
@@ -5,6 +6,7 @@ from train.fit import Run
 from train.recipes import digits
 
 
+@pytest.mark.slow
 def test_training_returns_the_model_and_the_figure_it_earns(monkeypatch):
     monkeypatch.setattr(digits, "strokes", lambda count, seed: strokes(20, seed))
     split = scans()

@@ -12,7 +12,7 @@ from model.catalogue import build, bundled
 from model.heads import FirstState
 from model.vit import DIGITS_MEAN, DIGITS_STD, vit
 from tests.samples.attention_reference import gelu, linear, softmax, weights_of
-from train import fit as fitting
+from tests.train.conftest import same
 from train.data.handwritten_digits import FIELD, SIDE, pixels, scans, strokes
 from train.fit import Run
 from train.recipes import dino
@@ -42,12 +42,6 @@ from train.recipes.dino import (
 )
 
 TINY = replace(CONFIG, width=8, layers=1, heads=2, hidden=8)
-
-
-@pytest.fixture(scope="module")
-def split():
-    known, labels, held, held_labels = scans()
-    return known[:60], labels[:60], held[:40], held_labels[:40]
 
 
 @pytest.fixture
@@ -294,10 +288,6 @@ def few(monkeypatch, split):
     monkeypatch.setattr(dino, "STROKES_PER_BATCH", 1)
 
 
-def same(one, other):
-    return all(torch.equal(mine, theirs) for mine, theirs in zip(one.parameters(), other.parameters(), strict=True))
-
-
 def test_training_returns_the_teacher_and_what_it_is_worth(few, split):
     model, figure = dino.train("digits-dino", Run(3))
     assert model.state_dict().keys() == build("digits-dino").state_dict().keys()
@@ -314,21 +304,9 @@ def test_training_returns_the_teacher_and_what_it_is_worth(few, split):
     assert not same(model, dino.train("digits-dino", Run(3, seed=1))[0])
 
 
-def test_a_run_that_was_interrupted_keeps_its_teacher_and_its_centre(few, monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "SECONDS_BETWEEN_SAVES", 0.0)
+def test_a_run_that_was_interrupted_keeps_its_teacher_and_its_centre(few, resumed):
     whole, _ = dino.train("digits-dino", Run(4))
-    run, follow = Run(4, saved=tmp_path / "resume.pt"), Dino.follow
-
-    def stop_at_the_third(self, steps):
-        follow(self, steps)
-        if self.taken == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Dino, "follow", stop_at_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            dino.train("digits-dino", run)
-    assert same(whole, dino.train("digits-dino", run)[0])
+    assert same(whole, resumed(dino, "digits-dino"))
 
 
 @pytest.mark.slow  # every scan is embedded, and its maps are measured

@@ -3,12 +3,12 @@ import pytest
 import torch
 
 from model.catalogue import build, bundled
-from train import fit as fitting
+from tests.train.conftest import same
 from train.data.grounds import SIDE
 from train.data.handwritten_digits import scans, strokes
 from train.fit import Run
 from train.recipes import dino_scenes
-from train.recipes.dino import Dino, baselines, maps_of, nearest, on_ink
+from train.recipes.dino import baselines, maps_of, nearest, on_ink
 from train.recipes.dino_scenes import (
     begun,
     contrasts,
@@ -21,12 +21,6 @@ from train.recipes.dino_scenes import (
 )
 
 
-@pytest.fixture(scope="module")
-def split():
-    known, labels, held, held_labels = scans()
-    return known[:60], labels[:60], held[:40], held_labels[:40]
-
-
 @pytest.fixture
 def few(monkeypatch, split):
     """The recipe on few images, so that it takes seconds."""
@@ -36,10 +30,6 @@ def few(monkeypatch, split):
     monkeypatch.setattr(dino_scenes, "scans", lambda: split)
     monkeypatch.setattr(dino_scenes, "SCANS_PER_BATCH", 3)
     monkeypatch.setattr(dino_scenes, "STROKES_PER_BATCH", 1)
-
-
-def same(one, other):
-    return all(torch.equal(mine, theirs) for mine, theirs in zip(one.parameters(), other.parameters(), strict=True))
 
 
 def test_training_begins_with_the_smaller_network_s_weights_and_its_places_in_the_middle():
@@ -123,6 +113,7 @@ def test_many_pictures_are_measured_as_few_are(monkeypatch, split):
         torch.testing.assert_close(found[name], values, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_training_returns_the_teacher_and_what_it_is_worth(few):
     model, figure = dino_scenes.train("scenes-dino", Run(3))
     assert model.state_dict().keys() == build("scenes-dino").state_dict().keys()
@@ -153,22 +144,10 @@ def test_the_teacher_sees_plain_digits_and_the_student_what_is_harder_and_harder
     assert nudges == [dino_scenes.NUDGE] * 5
 
 
-def test_a_run_that_was_interrupted_goes_on_as_it_was(few, monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "SECONDS_BETWEEN_SAVES", 0.0)
+def test_a_run_that_was_interrupted_goes_on_as_it_was(few, monkeypatch, resumed):
     monkeypatch.setattr(dino_scenes, "measured", lambda network: "")
     whole, _ = dino_scenes.train("scenes-dino", Run(4))
-    run, follow = Run(4, saved=tmp_path / "resume.pt"), Dino.follow
-
-    def stop_at_the_third(self, steps):
-        follow(self, steps)
-        if self.taken == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Dino, "follow", stop_at_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            dino_scenes.train("scenes-dino", run)
-    assert same(whole, dino_scenes.train("scenes-dino", run)[0])
+    assert same(whole, resumed(dino_scenes, "scenes-dino"))
 
 
 def test_what_the_bundled_network_looks_at_is_the_digit():

@@ -8,16 +8,15 @@ from model.catalogue import build
 from model.swin import SCENES_MEAN, SCENES_STD
 from model.windows import unfold
 from tests.samples.attention_reference import assert_same, randn, sharpen
+from tests.train.conftest import squares
 from train.data.marked import marked_scene
 from train.data.scenes import SIDE, on_box
 from train.recipes.marked import Heat, alike, heat, held_out, measure, tensors, truths
 
 
 def scenes(count=4):
-    fields = torch.zeros(10, 1, 56, 56)
-    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 0.9, 10)[:, None, None, None]
     generator = torch.Generator().manual_seed(2)
-    return [marked_scene(fields, torch.arange(10), generator) for _ in range(count)]
+    return [marked_scene(*squares(0.9), generator) for _ in range(count)]
 
 
 def test_the_answer_is_the_digit_of_the_marked_quarter():

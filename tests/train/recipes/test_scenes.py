@@ -8,16 +8,15 @@ import torch
 from torch.nn import functional as F
 
 from model.catalogue import build, bundled
+from tests.train.conftest import squares
 from train.data.scenes import SIDE, scene
 from train.recipes import scenes
 from train.recipes.scenes import generalized_overlap, matched, measure, set_loss, tensors, to_corners, to_middle
 
 
 def drawn(count, seed=2):
-    fields = torch.zeros(10, 1, 56, 56)
-    fields[:, :, 10:46, 10:46] = torch.linspace(0.3, 1, 10)[:, None, None, None]
     generator = torch.Generator().manual_seed(seed)
-    return [scene(fields, torch.arange(10), generator) for _ in range(count)]
+    return [scene(*squares(), generator) for _ in range(count)]
 
 
 def test_boxes_are_shares_of_the_sides_and_come_back():

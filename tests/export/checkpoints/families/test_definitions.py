@@ -7,7 +7,6 @@ of generation. Graphs and answers over HTTP are held in tests/end_to_end/, of th
 import io
 import json
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -24,7 +23,16 @@ from service.settings import Settings
 from tests.samples.checkpoints import CASES, CHOSEN, checkpoint_of, reference, source_of_case
 from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint
 from tests.samples.reference_images import photograph, processed
-from tests.samples.reference_texts import LANGUAGES, TEXTS, encoded, has_a_file, sentences, tokenizer_of
+from tests.samples.reference_texts import (
+    ASKED,
+    LANGUAGES,
+    TEXTS,
+    encoded,
+    generated_by,
+    has_a_file,
+    sentences,
+    tokenizer_of,
+)
 
 pytestmark = pytest.mark.families
 transformers.logging.set_verbosity_error()
@@ -175,23 +183,6 @@ def generated(source, tokens, asked):
     return [token for token in found if token != rules.end]
 
 
-@torch.no_grad()
-def theirs_generated(model, source, tokens, **asked):
-    given = torch.tensor([tokens])
-    more = {
-        "attention_mask": torch.ones_like(given),
-        **({"pad_token_id": 1} if source.generation.start is None else {}),
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        out = model.generate(given, **asked, **more)[0].tolist()
-    made, end = out[len(tokens) if source.generation.start is None else 1 :], source.generation.end
-    return made[: made.index(end)] if end in made else made
-
-
-ASKED = ({}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_tokens": 9})
-
-
 @pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
 def test_generation_is_the_reference_library_s_token_for_token(sources, name):
     """With the checkpoint's own rules and defaults, greedy, and with beams and a penalty asked for."""
@@ -200,7 +191,7 @@ def test_generation_is_the_reference_library_s_token_for_token(sources, name):
         for text in sentences(name, 6, seed):
             tokens = encoded(name, text)
             ours = generated(source, tokens, asked)
-            assert ours == theirs_generated(model, source, tokens, **asked), (asked, text)
+            assert ours == generated_by(model, tokens, **asked), (asked, text)
             found.add(tuple(ours))
     assert len(found) > 8, "a model that always says the same would prove little"
 
@@ -217,7 +208,7 @@ def test_languages_are_those_of_the_reference_library(sources, name):
             tokens = encoded(name, text, code)
             ours = generated(source, tokens, {"target_language": target})
             choice = {languages.choice: languages.tokens[target]}
-            assert ours == theirs_generated(model, source, tokens, **choice), (code, target, text)
+            assert ours == generated_by(model, tokens, **choice), (code, target, text)
             found.add(tuple(ours))
     assert len(found) > 4
 
