@@ -39,8 +39,9 @@ class Config(ImageConfig):
 
 
 class RegistersConfig(Config):
-    """`config.json` of the variant with registers, four by default."""
+    """`config.json` of the variant with registers, whose defaults are others."""
 
+    patch_size: Sides = 16
     num_register_tokens: Index = 4
 
 

@@ -161,6 +161,15 @@ async def test_relevance_of_an_embedding_is_the_mean_row_without_the_identity():
     assert "queries" not in shown.entry
 
 
+async def test_a_mean_is_of_rows_without_what_each_of_them_starts_from(monkeypatch):
+    rows, identity = RANDOM.random((2, 3, 3)).astype(np.float32)
+    monkeypatch.setattr(gradients, "identity_rows", lambda *given: identity)
+    found = {"embeddings": np.ones(4), "encoder": rows}
+    query = query_of(embedder(), method="relevance", against={"text": "a"})
+    (one,) = await explain_scores(Model(embedder(), [found]), text_of(3), query, [Target(-1, (0, 1, 2))], "batch")
+    assert one.values["encoder"][0, 0] == pytest.approx((rows - identity).mean(0), abs=1e-6)
+
+
 def explained(**values):
     """What was found of one layer, with these values of kinds."""
     return Explained(Target(5, (1,)), {kind: np.array([[own]], float) for kind, own in values.items()}, [{}], None)
@@ -208,3 +217,17 @@ def test_a_prompt_has_a_start_token_only_if_its_tokenizer_put_one_there(started)
     assert parts["source"] == ("decoder", slice(int(started), 4))
     assert parts["prefix"] == ("decoder", slice(4, None))
     assert parts.get("start") == (("decoder", slice(1)) if started else None)
+
+
+def test_tokens_of_a_target_that_its_tokenizer_calls_special_are_so_as_its_start_and_its_end_are():
+    """A language is such a token, behind the start."""
+    start, language, word, end = 7, 5, 3, 9
+    model = SimpleNamespace(
+        start_token=lambda source: start,
+        generation=SimpleNamespace(end=end),
+        target_tokenizer=SimpleNamespace(is_special=lambda token: token == language),
+        lengths=lambda cost, target: {"target": target},
+    )
+    fed = Generator.finished(model, text_of(2), [language, end, word, end], query_of(translator()))
+    assert fed.arrays["target"].tolist() == [start, language, end, word]
+    assert fed.special["target"].tolist() == [True, True, True, False]
