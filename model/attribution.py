@@ -6,6 +6,7 @@ share of it. (`model/explanations.py` defines what is made of attention maps.)
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -78,6 +79,25 @@ def _normalized(
     return found if bias is None else found + bias
 
 
+def _batch_normalized(
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalize channels by measured statistics, by a factor and a constant for each."""
+    if training:
+        raise NotImplementedError("balanced gradients: a batch is normalized by measured statistics")
+    shape = [-1, *[1] * (x.dim() - 2)]
+    factor = (variance + eps).rsqrt() if weight is None else weight * (variance + eps).rsqrt()
+    found = (x - mean.view(shape)) * factor.view(shape)
+    return found if bias is None else found + bias.view(shape)
+
+
 _RULES: Mapping[Callable[..., Any], Callable[..., Tensor]] = {
     **dict.fromkeys((torch.softmax, Tensor.softmax, F.softmax), _constant),
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, F.sigmoid), _constant),
@@ -86,6 +106,7 @@ _RULES: Mapping[Callable[..., Any], Callable[..., Tensor]] = {
     **dict.fromkeys((torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__), _product),
     **dict.fromkeys((torch.div, Tensor.div, Tensor.__truediv__), _quotient),
     F.layer_norm: lambda _, given, options: _normalized(*given, **options),
+    F.batch_norm: lambda _, given, options: _batch_normalized(*given, **options),
 }
 
 
@@ -141,8 +162,8 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
 
     `explain` runs the model once and returns the score (batch) of each row. With several stacks, such as encoder and
     decoder, the tokens of all of them and the biases behind both first states make the score: only layer 0 has a
-    meaning then. The biases are the parameters called `bias`, and the `positions` that a stack adds between its blocks,
-    each times its own gradient.
+    meaning then. The biases are the parameters called `bias`, the means that batches are normalized by, and the
+    `positions` that a stack adds between its blocks, each times its own gradient.
     """
     states: list[list[Tensor]] = [[] for _ in stacks]
 
@@ -155,12 +176,12 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
     between = {f"{paths[part]}.positions" for part in stacks}
     biases = {
         name: one
-        for name, one in model.named_parameters()
+        for name, one in itertools.chain(model.named_parameters(), model.named_buffers())
         if name in between
-        or (name.rpartition(".")[2] == "bias" and ".select." not in name)  # attention's weights are constants
+        or (name.rpartition(".")[2] in ("bias", "running_mean") and ".select." not in name)  # weights are constants
     }
     with contextlib.ExitStack() as frozen, torch.enable_grad():
-        for parameter in model.parameters():
+        for parameter in (*model.parameters(), *biases.values()):
             frozen.callback(parameter.requires_grad_, parameter.requires_grad)
             parameter.requires_grad_(any(parameter is bias for bias in biases.values()))
         with entering(stacks, watch), Balanced():
@@ -180,7 +201,7 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
             shares |= {f"{stack}.blocks.{layer}.positions": one.sum() for layer, one in enumerate(added)}
         else:
             shares[name] = added.sum()
-    total = torch.stack(list(shares.values())).sum()
+    total = sum(shares.values(), score.new_zeros(()))
     behind = [total]
     for layer in range(len(states[0]) - 1):
         of_block = [one for name, one in shares.items() if name.startswith(f"{paths[stacks[0]]}.blocks.{layer}.")]

@@ -10,7 +10,7 @@ import onnx
 
 from export.errors import ExportError
 from export.graphs.gradient import descendants, differentiate
-from export.graphs.gradient_rules import RULES, gelu_share, sum_broadcast
+from export.graphs.gradient_rules import RULES, batch_norm_factor, gelu_share, of_channels, sum_broadcast
 from export.graphs.tape import Rule, Tape
 
 CONSTANTS = {"Softmax", "Sigmoid", "Erf", "Sqrt", "Reciprocal", "ReduceL2"}
@@ -67,8 +67,10 @@ def _added(tape: Tape, node: onnx.NodeProto, gradient: str) -> str | None:
     if index is None or len(node.input) <= index or not node.input[index]:
         return None
     bias = node.input[index]
-    if node.op_type == "Conv":  # a number a channel, the second axis
-        bias = tape.op("Reshape", bias, tape.constant([-1, *[1] * (len(tape.shapes[node.output[0]]) - 2)]))
+    if node.op_type == "BatchNormalization":  # (x - mean) f + bias
+        bias = tape.op("Sub", bias, tape.op("Mul", node.input[3], batch_norm_factor(tape, node)))
+    if node.op_type in ("Conv", "BatchNormalization"):
+        bias = of_channels(tape, bias, node.output[0])
         return _total(tape, tape.op("Mul", tape.as_float32(gradient), tape.as_float32(bias)))
     return _summed(tape, gradient, bias)
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import onnx
 
 from export.errors import ExportError
-from export.graphs.gradient_rules import RULES
+from export.graphs.gradient_rules import OF_ALL_OUTPUTS, RULES
 from export.graphs.tape import Rule, Tape
 
 Visit: TypeAlias = Callable[[Tape, onnx.NodeProto, str], None]
@@ -31,19 +31,23 @@ def differentiate(
 
     `seed` is the name of a tensor of the output's shape. Only what lies between `wanted` and `output` is computed.
     `rules` are those of the operators, by default `RULES`. No gradient flows through a node that `is_constant`. `visit`
-    is called once for each node that a gradient flows through. Raises ExportError for an operator, or a shape, without
-    a rule.
+    is called once for each node that a gradient flows through by its first output. Raises ExportError for an operator,
+    a shape, or a further output, without a rule.
     """
     tape = Tape(model)
     forward = list(model.graph.node)
     rules = RULES if rules is None else rules
-    tape.dependent = descendants((node for node in forward if not is_constant(tape, node)), wanted)
+    tape.dependent = descendants((node for node in forward if not is_constant(tape, node)), wanted, tape.is_real)
     tape.gradients[output] = seed
     for node in reversed(forward):
-        gradient = tape.gradients.get(node.output[0])
-        if gradient is None or is_constant(tape, node) or not tape.dependent.intersection(node.input):
+        reached = [index for index, name in enumerate(node.output) if name in tape.gradients]
+        if not reached or is_constant(tape, node) or not tape.dependent.intersection(node.input):
             continue
-        visit(tape, node, gradient)
+        if reached[-1] and node.op_type not in OF_ALL_OUTPUTS:
+            raise ExportError(f"gradient: output {reached[-1]} of {node.op_type} has no gradient here")
+        gradient = tape.gradients.get(node.output[0], "")
+        if gradient:
+            visit(tape, node, gradient)
         for index, name in enumerate(node.input):
             if name in tape.dependent:
                 if node.op_type not in rules:
@@ -55,10 +59,12 @@ def differentiate(
     return {name: tape.gradients[name] for name in wanted}
 
 
-def descendants(nodes: Iterable[onnx.NodeProto], wanted: Sequence[str]) -> set[str]:
-    """Return the wanted tensors and all that depend on them by these nodes."""
+def descendants(
+    nodes: Iterable[onnx.NodeProto], wanted: Sequence[str], among: Callable[[str], bool] = lambda name: True
+) -> set[str]:
+    """Return the wanted tensors and all that depend on them by these nodes, through tensors `among` some only."""
     dependent = set(wanted)
     for node in nodes:
         if dependent.intersection(node.input):
-            dependent.update(node.output)
+            dependent.update(filter(among, node.output))
     return dependent

@@ -3,6 +3,7 @@
 An operator without a rule, or a shape that its rule does not cover, is an error.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -21,11 +22,12 @@ def _axes(tape: Tape, node: onnx.NodeProto, x: str) -> list[int]:
 
 
 def sum_broadcast(tape: Tape, node: onnx.NodeProto, gradient: str, index: int, axes: slice = slice(None)) -> str:
-    """Sum a gradient over the axes along which an input was broadcast, among those that `axes` selects."""
+    """Sum a gradient over the axes along which an input was broadcast, among those of its own that `axes` selects."""
     own, out = tape.shapes[node.input[index]], tape.shapes[node.output[0]]
-    if len(own) != len(out):
-        raise ExportError(f"gradient: {node.op_type} broadcasts {list(own)} to {list(out)}, which has no gradient here")
-    spread = [at for at in range(len(own))[axes] if own[at] == 1 != out[at]]
+    more = len(out) - len(own)
+    if more:
+        gradient = tape.op("ReduceSum", gradient, tape.constant(range(more)), keepdims=0)
+    spread = [at for at in range(len(own))[axes] if own[at] == 1 != out[more + at]]
     for axis in spread:
         gradient = tape.reduce("ReduceSum", gradient, axis)
     return gradient
@@ -63,6 +65,8 @@ def _divide(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 def _matmul(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     first, second = node.input
+    if len(tape.shapes[first]) < 2 or len(tape.shapes[second]) < 2:
+        raise ExportError("gradient: MatMul has a gradient here of matrices")
     if index == 0 and second in tape.weights:  # this needs no transposed copy of the weights
         product = tape.op("FusedMatMul", gradient, second, transB=1, domain="com.microsoft")
     elif index == 0:
@@ -100,13 +104,22 @@ def _layer_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> 
     return tape.op("Cast", tape.op("Mul", rest, inverse), to=tape.types[node.input[0]])
 
 
+def batch_norm_factor(tape: Tape, node: onnx.NodeProto) -> str:
+    """Return what BatchNormalization multiplies each channel by, (channel)."""
+    _, scale, _, _, variance = node.input
+    spread = tape.op("Sqrt", tape.op("Add", variance, tape.number(attributes_of(node).get("epsilon", 1e-5), variance)))
+    return tape.op("Div", scale, spread)
+
+
+def of_channels(tape: Tape, values: str, x: str) -> str:
+    """Shape a number a channel, which is the second axis of x, so that it is broadcast to x."""
+    return tape.op("Reshape", values, tape.constant([-1, *[1] * (len(tape.shapes[x]) - 2)]))
+
+
 def _batch_norm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    x, scale, _, _, variance = node.input
     if index:
         raise ExportError("gradient: BatchNormalization has a gradient here of its input")
-    spread = tape.op("Sqrt", tape.op("Add", variance, tape.number(attributes_of(node).get("epsilon", 1e-5), variance)))
-    shape = tape.constant([-1, *[1] * (len(tape.shapes[x]) - 2)])  # a factor a channel, the second axis
-    return tape.op("Mul", gradient, tape.op("Reshape", tape.op("Div", scale, spread), shape))
+    return tape.op("Mul", gradient, of_channels(tape, batch_norm_factor(tape, node), node.input[0]))
 
 
 def _convolution(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -208,6 +221,26 @@ def _root(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     return tape.op("Div", gradient, tape.op("Add", y, y))
 
 
+def _exponential(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Mul", gradient, node.output[0])
+
+
+def _logarithm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Div", gradient, node.input[0])
+
+
+def _softplus(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Mul", gradient, tape.op("Sigmoid", node.input[0]))
+
+
+def _sine(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Mul", gradient, tape.op("Cos", node.input[0]))
+
+
+def _cosine(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    return tape.op("Neg", tape.op("Mul", gradient, tape.op("Sin", node.input[0])))
+
+
 def _negative(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     return tape.op("Neg", gradient)
 
@@ -233,43 +266,113 @@ def _expand(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 
 def _gather(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    x, axis = node.input[0], attributes_of(node).get("axis", 0) % len(tape.shapes[node.input[0]])
-    place = tape.constant_value(node.input[1])
-    if place.ndim:
-        raise ExportError("gradient: Gather has a gradient here of one place")
+    x, places = node.input
+    axis = attributes_of(node).get("axis", 0) % len(tape.shapes[x])
+    place = tape.known_value(places)
+    if place is None or place.ndim:
+        shape = tape.op("Shape", x)
+        flat = [_part(tape, shape, 0, axis), tape.constant([-1]), _part(tape, shape, axis + 1, len(tape.shapes[x]))]
+        gradient = tape.op("Reshape", gradient, tape.op("Concat", *flat, axis=0))
+        return _put(tape, x, gradient, axis, tape.op("Reshape", places, tape.constant([-1])))
     length = tape.length(x, axis)
-    places = tape.op("Range", tape.constant(0), length, tape.constant(1))
-    found = tape.op("Equal", places, tape.constant(int(place)) if place >= 0 else tape.op("Add", length, node.input[1]))
-    shape = tape.constant([-1, *[1] * (len(tape.shapes[x]) - axis - 1)])
+    every = tape.op("Range", tape.constant(0), length, tape.constant(1))
+    found = tape.op("Equal", every, tape.constant(int(place)) if place >= 0 else tape.op("Add", length, places))
+    wide = tape.constant([-1, *[1] * (len(tape.shapes[x]) - axis - 1)])
     spread = tape.op("Unsqueeze", gradient, tape.constant([axis]))
-    return tape.op("Where", tape.op("Reshape", found, shape), spread, tape.number(0, x))
+    return tape.op("Where", tape.op("Reshape", found, wide), spread, tape.number(0, x))
+
+
+def _part(tape: Tape, shape: str, start: int, end: int) -> str:
+    """Return some lengths of a shape."""
+    return tape.op("Slice", shape, tape.constant([start]), tape.constant([end]))
+
+
+def _put(tape: Tape, x: str, gradient: str, axis: int, places: str) -> str:
+    """Spread a gradient along an axis, to the length that x has there: each entry to its place, added up, else zeros.
+
+    `places` is (number of entries along the axis).
+    """
+    rank = len(tape.shapes[x])
+    size = tape.op("Shape", gradient)
+    whole = [_part(tape, size, 0, axis), _part(tape, tape.op("Shape", x), axis, axis + 1)]
+    zeros = tape.zeros(tape.op("Concat", *whole, _part(tape, size, axis + 1, rank), axis=0))
+    wide = tape.op("Reshape", places, tape.constant([-1, *[1] * (rank - axis - 1)]))
+    return _scatter(tape, x, zeros, tape.op("Expand", wide, size), gradient, axis)
+
+
+def _scatter(tape: Tape, x: str, zeros: str, places: str, gradient: str, axis: int) -> str:
+    """Add a gradient to zeros at places, in single floats: half ones are not added up everywhere."""
+    found = tape.op("ScatterElements", zeros, places, tape.as_float32(gradient), axis=axis, reduction="add")
+    return tape.op("Cast", found, to=tape.types[x])
 
 
 def _slice(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Pad where the graph says how much was cut off; elsewhere, put each entry to its place."""
     x, shape = node.input[0], tape.shapes[node.input[0]]
-    starts, ends = (tape.constant_value(name).tolist() for name in node.input[1:3])
-    axes = tape.constant_value(node.input[3]).tolist() if len(node.input) > 3 else list(range(len(starts)))
-    before, after = [0] * len(shape), [0] * len(shape)
-    for start, end, axis in zip(starts, ends, axes, strict=True):
+    starts, ends, axes, steps = [*node.input[1:], "", ""][:4]
+    lengths = tape.shapes[starts]
+    if not isinstance(lengths[0], int):
+        raise ExportError("gradient: Slice has a gradient here of a known number of axes")
+    of_axis = [axis % len(shape) for axis in (tape.constant_value(axes).tolist() if axes else range(lengths[0]))]
+    before, after, rest = [0] * len(shape), [0] * len(shape), list[int]()
+    for number, axis in enumerate(of_axis):
+        start, end = (_number(tape, name, number) for name in (starts, ends))
+        step = _number(tape, steps, number) if steps else 1
         length = shape[axis]
-        if start < 0 or (len(node.input) > 4 and set(tape.constant_value(node.input[4]).tolist()) != {1}):
-            raise ExportError("gradient: Slice has a gradient here from a place counted from the front, step 1")
-        before[axis] = start
-        if end < 2**31 - 1:
-            if not isinstance(length, int):
-                raise ExportError("gradient: Slice has a gradient here to the end, or of a fixed length")
-            after[axis] = max(0, length - end) if end >= 0 else -end
-    return tape.op("Pad", gradient, tape.constant(before + after), tape.number(0, x))
+        if start is None or end is None or step != 1:
+            rest.append(number)
+        elif isinstance(length, int):
+            first, last, _ = slice(start, end).indices(length)
+            before[axis], after[axis] = first, length - max(first, last)
+        elif start >= 0 and end >= 2**31 - 1:
+            before[axis] = start
+        else:
+            rest.append(number)
+    if any(before) or any(after):
+        gradient = tape.op("Pad", gradient, tape.constant(before + after), tape.number(0, x))
+    for number in rest:
+        every = tape.op("Range", tape.constant(0), tape.length(x, of_axis[number]), tape.constant(1))
+        at = [_part(tape, name, number, number + 1) for name in (starts, ends)]
+        by = _part(tape, steps, number, number + 1) if steps else tape.constant([1])
+        gradient = _put(tape, x, gradient, of_axis[number], tape.op("Slice", every, *at, tape.constant([0]), by))
+    return gradient
+
+
+def _number(tape: Tape, name: str, at: int) -> int | None:
+    """Return one entry of a tensor, None if it is not constant."""
+    values = tape.known_value(name)
+    return None if values is None else int(values[at])
+
+
+def _split(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    parts = [tape.gradients.get(name) or _zeros_like(tape, name) for name in node.output]
+    return tape.op("Concat", *parts, axis=attributes_of(node).get("axis", 0))
+
+
+def _zeros_like(tape: Tape, name: str) -> str:
+    return tape.op("Expand", tape.number(0, name), tape.op("Shape", name))
+
+
+def _extreme(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate Max or Min of several: where more than one are the result, each gets an equal share."""
+    y = node.output[0]
+    found = [tape.op("Cast", tape.op("Equal", x, y), to=tape.types[y]) for x in node.input]
+    share = tape.op("Div", gradient, tape.op("Sum", *found))
+    return sum_broadcast(tape, node, tape.op("Mul", found[index], share), index)
 
 
 def _concat(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    axis = attributes_of(node)["axis"]
-    lengths = [tape.shapes[name][axis] for name in node.input[: index + 1]]
-    if not all(isinstance(length, int) for length in lengths):
-        raise ExportError("gradient: Concat has a gradient here along a fixed axis")
-    *before, own = (int(length or 0) for length in lengths)
-    start = sum(before)
-    return tape.op("Slice", gradient, *(tape.constant([value]) for value in (start, start + own, axis)))
+    names = node.input[: index + 1]
+    axis = attributes_of(node)["axis"] % len(tape.shapes[names[0]])
+    lengths = [tape.shapes[name][axis] for name in names]
+    if all(isinstance(length, int) for length in lengths):
+        *before, own = (int(length or 0) for length in lengths)
+        start, end = tape.constant([sum(before)]), tape.constant([sum(before) + own])
+    else:
+        *sizes, size = (_part(tape, tape.op("Shape", name), axis, axis + 1) for name in names)
+        start = functools.reduce(functools.partial(tape.op, "Add"), sizes, tape.constant([0]))
+        end = tape.op("Add", start, size)
+    return tape.op("Slice", gradient, start, end, tape.constant([axis]))
 
 
 def _reduce(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
@@ -308,16 +411,15 @@ def _length(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 
 def _gather_elements(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    x, axis = node.input[0], attributes_of(node).get("axis", 0)
-    zeros = tape.zeros(tape.op("Shape", x))  # single floats: half ones are not added up everywhere
-    scattered = tape.op("ScatterElements", zeros, node.input[1], tape.as_float32(gradient), axis=axis, reduction="add")
-    return tape.op("Cast", scattered, to=tape.types[x])
+    x, places = node.input
+    return _scatter(tape, x, tape.zeros(tape.op("Shape", x)), places, gradient, attributes_of(node).get("axis", 0))
 
 
 RULES: dict[str, Rule] = {
     "Identity": _identity,
     "Cast": _cast,
     "Add": _add,
+    "Sum": _add,
     "Sub": _subtract,
     "Mul": _multiply,
     "Div": _divide,
@@ -340,12 +442,20 @@ RULES: dict[str, Rule] = {
     "Sigmoid": _sigmoid,
     "Sqrt": _root,
     "Neg": _negative,
+    "Exp": _exponential,
+    "Log": _logarithm,
+    "Softplus": _softplus,
+    "Sin": _sine,
+    "Cos": _cosine,
+    "Max": _extreme,
+    "Min": _extreme,
     "Reciprocal": _reciprocal,
     "Expand": _expand,
     "Clip": _clip,
     "Where": _where,
     "Gather": _gather,
     "Slice": _slice,
+    "Split": _split,
     "Concat": _concat,
     "ReduceMean": _reduce,
     "ReduceSum": _reduce,
@@ -353,3 +463,6 @@ RULES: dict[str, Rule] = {
     "ReduceL2": _length,
     "GatherElements": _gather_elements,
 }
+
+OF_ALL_OUTPUTS = {"Split"}
+"""Operators whose rule reads the gradients of all outputs."""

@@ -31,7 +31,7 @@ def libra_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.Model
     for kind, port in zip(traced.explained("libra"), ports, strict=True):
         of_kind = shares if len(traced.stacks) == 1 else [shares[traced.stack_of(kind)]]
         b.output(port.name, b.op("Concat", *of_kind, axis=1), FLOAT, port.axes)
-    b.output(biases.name, _behind(b, added, layers, scale), FLOAT, biases.axes)
+    b.output(biases.name, _behind(b, added, layers, scale, explained.value), FLOAT, biases.axes)
     b.output(score.name, explained.value, FLOAT, score.axes)
     return prune(graph, plan)
 
@@ -41,16 +41,19 @@ def _share(b: Builder, x: str, gradient: str) -> str:
     return b.op("Unsqueeze", b.reduce("ReduceSum", b.op("Mul", x, gradient), -1, keep=False), b.constant([1]))
 
 
-def _behind(b: Builder, added: list[list[str]], layers: int, scale: float) -> str:
-    """Return what the biases behind each layer's state add up to, (batch, layer).
+def _behind(b: Builder, added: list[list[str]], layers: int, scale: float, score: str) -> str:
+    """Return what the biases behind each layer's state add up to, (batch, layer); zeros where there are none.
 
-    `added` has one list for each state. The states of two stacks are one layer.
+    `added` has one list for each state. The states of two stacks are one layer. `score` is (batch).
     """
     if layers == 1:
         added = [[one for of_state in added for one in of_state]]
     total, behind = "", list[str]()
     for of_layer in reversed(added):
-        total = functools.reduce(functools.partial(b.op, "Add"), of_layer, total) if total else b.op("Sum", *of_layer)
+        if total:
+            total = functools.reduce(functools.partial(b.op, "Add"), of_layer, total)
+        else:
+            total = b.op("Sum", *of_layer) if of_layer else b.op("Sub", score, score)
         behind.append(b.op("Unsqueeze", total, b.constant([1])))
     found = b.op("Concat", *reversed(behind), axis=1)
     return found if scale == 1 else b.op("Div", found, b.constant(scale, np.float32))

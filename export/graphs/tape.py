@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
@@ -33,15 +34,29 @@ class Tape(Builder):
         """Add a constant with the type of another tensor."""
         return self.constant(value, helper.tensor_dtype_to_np_dtype(self.types[like]))
 
-    def constant_value(self, name: str) -> npt.NDArray[Any]:
-        """Return the value of a tensor. Raises ExportError if it is not constant."""
+    def is_real(self, name: str) -> bool:
+        """True unless a tensor is known to hold integers or truth values, through which no gradient flows."""
+        kind = self.types.get(name, onnx.TensorProto.FLOAT)
+        return kind == onnx.TensorProto.BFLOAT16 or bool(
+            np.issubdtype(helper.tensor_dtype_to_np_dtype(kind), np.floating)
+        )
+
+    def known_value(self, name: str) -> npt.NDArray[Any] | None:
+        """Return the value of a tensor, None if it is not constant."""
         for node in self.graph.node:
             if node.op_type == "Constant" and node.output[0] == name:
                 return numpy_helper.to_array(attributes_of(node)["value"])
         for tensor in self.graph.initializer:
             if tensor.name == name:
                 return numpy_helper.to_array(tensor)
-        raise ExportError("gradient: an index that is not constant has no gradient here")
+        return None
+
+    def constant_value(self, name: str) -> npt.NDArray[Any]:
+        """Return the value of a tensor. Raises ExportError if it is not constant."""
+        value = self.known_value(name)
+        if value is None:
+            raise ExportError("gradient: an axis or an exponent that is not constant has no gradient here")
+        return value
 
     def consumers(self, name: str) -> list[onnx.NodeProto]:
         """Return the nodes that read a tensor."""

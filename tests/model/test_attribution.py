@@ -267,3 +267,31 @@ def test_libra_of_a_generated_token_goes_to_the_source_and_to_the_target_before_
     assert_same(given.biases[0], biases.sum(), 1e-9)
     assert (given.tokens[0][0][~SHOWN] == 0).all()
     assert (given.tokens[1][0][torch.arange(4) > places[:, None]] == 0).all()
+
+
+class Channels(nn.Module):
+    """A block with no bias but those of a norm of channels, if it has one."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm, self.linear = norm(TOKENS.shape[1]), nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x):
+        return x + self.linear(self.norm(x))
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, functools.partial(nn.BatchNorm1d, affine=False), nn.Identity])
+def test_libra_adds_up_to_the_score_with_measured_means_and_without_any_bias(norm):
+    stack = nn.Module()
+    stack.blocks = nn.Sequential(Channels(norm), Channels(norm))
+    model = sharpen(nn.ModuleDict({"encoder": stack}).double().eval())
+    for name, buffer in model.named_buffers():
+        if buffer.dtype.is_floating_point:
+            buffer.copy_(randn(*buffer.shape).abs() + len(name))
+    weights = randn(3, TOKENS.shape[1], WIDTH)
+    x = randn(3, TOKENS.shape[1], WIDTH)
+    found = libra(model, [stack], lambda: (stack.blocks(x) * weights).sum((1, 2)))
+    for tokens, biases in zip(found.tokens[0], found.biases, strict=True):
+        assert_same(tokens.sum() + biases, found.score.sum())
+    assert norm is not nn.Identity or found.biases == [0, 0]
+    assert not any(buffer.requires_grad for buffer in model.buffers())

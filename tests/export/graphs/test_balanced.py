@@ -8,7 +8,9 @@ import torch
 from onnx import TensorProto, helper
 from torch.nn import functional
 
+from export.graphs import libra
 from export.graphs.balanced import balanced_gradients
+from export.graphs.builder import Builder
 from tests.samples.export_graphs import model_of, session
 
 BATCH, TOKENS, WIDTH = 3, 5, 4
@@ -23,6 +25,8 @@ WEIGHTS = {
     "kernel": RNG.normal(size=(WIDTH, 1, 3)),
     "head": RNG.normal(size=(2, WIDTH)),
     "pair": RNG.normal(size=2),
+    "means": RNG.normal(size=WIDTH),
+    "variances": RNG.uniform(0.5, 2, WIDTH),
     "one": np.array(1.0),
     "half": np.array(0.5),
     "root": np.array(0.5**0.5),
@@ -36,6 +40,10 @@ W = {name: torch.from_numpy(value.astype(np.float32)).double() for name, value i
 def layer_norm(x):
     centred = x - x.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt().detach() * W["scale"] + W["vector"]
+
+
+def batch_norm(x):
+    return functional.batch_norm(x, W["means"], W["variances"], W["scale"], W["vector"])
 
 
 def share(f, at_zero):
@@ -130,6 +138,28 @@ CASES = {
             ).transpose(1, 2)
         ),
     ),
+    "batch norm": (
+        [
+            node("Transpose", "x", "t", perm=[0, 2, 1]),
+            node("BatchNormalization", "t scale vector means variances", "b"),
+            node("Transpose", "b", "y", perm=[0, 2, 1]),
+        ],
+        lambda x: batch_norm(x.transpose(1, 2)).transpose(1, 2),
+    ),
+    "batch norm of vectors": (
+        [
+            node("ReduceMean", "x tokens", "m", keepdims=0),
+            node("BatchNormalization", "m scale vector means variances", "y"),
+        ],
+        lambda x: batch_norm(x.mean(1)),
+    ),
+    "parts": (
+        [
+            helper.make_node("Split", ["x"], ["p", "q"], axis=-1, num_outputs=2),
+            node("Concat", "q q", "y", axis=-1),
+        ],
+        lambda x: torch.cat((x[..., 2:], x[..., 2:]), -1),
+    ),
     "head": (
         [node("ReduceMean", "x tokens", "m", keepdims=0), node("Gemm", "m head pair", "y", transB=1)],
         lambda x: functional.linear(x.mean(1), W["head"], W["pair"]),
@@ -186,3 +216,11 @@ def test_each_bias_counts_from_the_state_that_it_lies_behind():
     score = (answer * seed).sum((1, 2))
     np.testing.assert_allclose((state * of_state).sum((1, 2)) + added[2], score, atol=1e-4)
     np.testing.assert_allclose((X * of_x).sum((1, 2)) + sum(added), score, atol=1e-4)
+
+
+def test_of_a_model_without_biases_nothing_is_added_behind_any_layer():
+    model = model_of([], {"score": ["n"]}, {"behind": ["n", 2]})
+    b = Builder(model, "b.")
+    b.adopt([helper.make_node("Identity", [libra._behind(b, [[], []], 2, 8.0, "score")], ["behind"])])
+    (found,) = run(model, {"score": np.array([1.5, -2.0], np.float32)})
+    assert found.tolist() == [[0, 0], [0, 0]]
