@@ -5,11 +5,12 @@ Scores and selects are parts for `attend` and `MultiHeadAttention`, in place of 
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, attend
+from model.attention import ALL_VISIBLE, Context, KeyValue, Maps, MultiHeadAttention, attend
 
 # Scores: how well each key answers each query.
 
@@ -115,19 +116,20 @@ class AxialAttention(MultiHeadAttention):
         self.axis, self.grid, self.prefix = axis, tuple(grid), prefix
         self.by_lines = False
 
-    def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
+    def read(self, x: Tensor, remembered: KeyValue, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Let x (batch, token, width) look along its lines. Raises ValueError for tokens that are not the grid's."""
         if x.shape[1] != len(self.line):
             raise ValueError(
                 f"axial attention: must be given the {len(self.line)} tokens of its grid, given {x.shape[1]}"
             )
-        if self.by_lines and visible is None:
+        if self.by_lines and context.visible is None:
             return self._read_lines(x, *remembered), {}
-        return super().read(x, remembered, self.line if visible is None else self.line & visible)
+        line = self.line if context.visible is None else self.line & context.visible
+        return super().read(x, remembered, replace(context, visible=line))
 
     def _read_lines(self, x: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Let x (batch, token, width) look along its lines, and the tokens before the grid at all."""
-        query = self._split(self.query(x))  # (batch, heads, token, width of a head)
+        query = self._split(self.query(x), self.heads)  # (batch, heads, token, width of a head)
         on_lines, _ = attend(self._lines(query[:, :, self.prefix :]), self._with_prefix(key), self._with_prefix(value))
         others = [length for axis, length in enumerate(self.grid) if axis != self.axis]
         on_grid = on_lines.reshape(x.shape[0], self.heads, *others, *on_lines.shape[2:]).movedim(-2, 2 + self.axis)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, only_these, under
+from model.attention import ALL_VISIBLE, Context, Contexts, KeyValue, Maps, MultiHeadAttention, Recall, of_layers, under
 
 Norm: TypeAlias = Callable[[], nn.Module]
 """Makes a fresh normalisation of the block's width."""
@@ -15,8 +15,8 @@ Norm: TypeAlias = Callable[[], nn.Module]
 class PreNormBlock(nn.Module):
     """x' = x + s(MHA(norm(x))); x'' = x' + s(FF(norm(x'))) (Dosovitskiy et al. 2021, equations 2 and 3).
 
-    `scale` makes s: the identity, or a `LayerScale` (Touvron et al. 2021). With `visible` causal and `recall` a cache,
-    this is the block of a decoder without cross-attention (Radford et al. 2019).
+    `scale` makes s: the identity, or a `LayerScale` (Touvron et al. 2021). In a context that is causal and recalls a
+    cache, this is the block of a decoder without cross-attention (Radford et al. 2019).
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class PreNormBlock(nn.Module):
         self.attention, self.attention_norm, self.attention_scale = attention, norm(), scale()
         self.feed_forward, self.feed_forward_norm, self.feed_forward_scale = feed_forward, norm(), scale()
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
-        mixed, maps = self.attention(self.attention_norm(x), visible, recall)
+        mixed, maps = self.attention(self.attention_norm(x), context)
         x = x + self.attention_scale(mixed)
         return x + self.feed_forward_scale(self.feed_forward(self.feed_forward_norm(x))), under("attention", maps)
 
@@ -40,9 +40,9 @@ class PreNormBlock(nn.Module):
 class PostNormBlock(PreNormBlock):
     """x' = norm(x + MHA(x)); x'' = norm(x' + FF(x')) (Vaswani et al. 2017, section 3.1)."""
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
-        mixed, maps = self.attention(x, visible, recall)
+        mixed, maps = self.attention(x, context)
         x = self.attention_norm(x + self.attention_scale(mixed))
         return self.feed_forward_norm(x + self.feed_forward_scale(self.feed_forward(x))), under("attention", maps)
 
@@ -50,9 +50,9 @@ class PostNormBlock(PreNormBlock):
 class BranchNormBlock(PreNormBlock):
     """x' = x + norm(MHA(x)); x'' = x' + norm(FF(x')) (Liu et al. 2022, "Swin Transformer V2", figure 1)."""
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
-        mixed, maps = self.attention(x, visible, recall)
+        mixed, maps = self.attention(x, context)
         x = x + self.attention_scale(self.attention_norm(mixed))
         return x + self.feed_forward_scale(self.feed_forward_norm(self.feed_forward(x))), under("attention", maps)
 
@@ -71,12 +71,12 @@ class ParallelBlock(nn.Module):
         self.attentions, self.attention_norms = nn.ModuleList(attentions), _norms(norm, attentions)
         self.feed_forwards, self.feed_forward_norms = nn.ModuleList(feed_forwards), _norms(norm, feed_forwards)
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; `recall` is called once for each attention, in order."""
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape; the context recalls once for each attention, in order."""
         branches: list[Tensor] = []
         maps: Maps = {}
         for index, (attention, norm) in enumerate(zip(self.attentions, self.attention_norms, strict=True)):
-            mixed, found = attention(norm(x), visible, recall)
+            mixed, found = attention(norm(x), context)
             branches.append(mixed)
             maps |= under(f"attentions.{index}", found)
         x = sum(branches, x)
@@ -100,10 +100,10 @@ class MacaronBlock(nn.Module):
         self.attention, self.attention_norm = attention, norm()
         self.second, self.second_norm = second, norm()
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
         x = x + self.first(self.first_norm(x)) / 2
-        mixed, maps = self.attention(self.attention_norm(x), visible, recall)
+        mixed, maps = self.attention(self.attention_norm(x), context)
         x = x + mixed
         return x + self.second(self.second_norm(x)) / 2, under("attention", maps)
 
@@ -117,9 +117,9 @@ class BranchformerBlock(nn.Module):
         self.gating, self.gating_norm = gating, norm()
         self.merge = merge
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width), without padding, which the convolution would see -> the same shape."""
-        mixed, maps = self.attention(self.attention_norm(x), visible, recall)
+        mixed, maps = self.attention(self.attention_norm(x), context)
         both = torch.cat((mixed, self.gating(self.gating_norm(x))), dim=-1)  # (batch, token, twice the width)
         return x + self.merge(both), under("attention", maps)
 
@@ -134,10 +134,10 @@ class EBranchformerBlock(nn.Module):
         self.second, self.second_norm = second, norm()
         self.norm = norm()
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width), without padding, which the convolution would see -> the same shape."""
         x = x + self.first(self.first_norm(x)) / 2
-        x, maps = self.branches(x, visible, recall)
+        x, maps = self.branches(x, context)
         return self.norm(x + self.second(self.second_norm(x)) / 2), under("branches", maps)
 
 
@@ -152,13 +152,14 @@ class PreNormDecoderBlock(nn.Module):
         self.cross, self.cross_norm = cross, norm()
         self.feed_forward, self.feed_forward_norm = feed_forward, norm()
 
-    def forward(
-        self, x: Tensor, memory: KeyValue, visible: Tensor, memory_visible: Tensor | None, recall: Recall
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
-        mixed, own = self.attention(self.attention_norm(x), visible, recall)
+    def forward(self, x: Tensor, context: Context, memory: KeyValue, across: Context) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape.
+
+        `memory` holds this block's cross keys and values, and `across` is the context in which they are looked at.
+        """
+        mixed, own = self.attention(self.attention_norm(x), context)
         x = x + mixed
-        mixed, cross = self.cross.read(self.cross_norm(x), memory, memory_visible)
+        mixed, cross = self.cross.read(self.cross_norm(x), memory, across)
         x = x + mixed
         return x + self.feed_forward(self.feed_forward_norm(x)), under("attention", own) | under("cross", cross)
 
@@ -166,13 +167,14 @@ class PreNormDecoderBlock(nn.Module):
 class PostNormDecoderBlock(PreNormDecoderBlock):
     """The same three steps, each as norm(x + f(x)) (Vaswani et al. 2017, figure 1)."""
 
-    def forward(
-        self, x: Tensor, memory: KeyValue, visible: Tensor, memory_visible: Tensor | None, recall: Recall
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; `memory` holds this block's cross keys and values."""
-        mixed, own = self.attention(x, visible, recall)
+    def forward(self, x: Tensor, context: Context, memory: KeyValue, across: Context) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape.
+
+        `memory` holds this block's cross keys and values, and `across` is the context in which they are looked at.
+        """
+        mixed, own = self.attention(x, context)
         x = self.attention_norm(x + mixed)
-        mixed, cross = self.cross.read(x, memory, memory_visible)
+        mixed, cross = self.cross.read(x, memory, across)
         x = self.cross_norm(x + mixed)
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", own) | under("cross", cross)
 
@@ -180,21 +182,26 @@ class PostNormDecoderBlock(PreNormDecoderBlock):
 class Stack(nn.Module):
     """Blocks one after the other, then a norm: an encoder, or the decoder of a GPT.
 
-    `norm` is `nn.Identity` where each block ends in a norm.
+    `norm` is `nn.Identity` where each block ends in a norm. `positions` (block - 1, token, width), if there are any,
+    are added to what leaves every block but the last (Fang et al. 2021).
     """
 
-    def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module) -> None:
+    def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module, positions: nn.Parameter | None = None) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
+        self.positions = positions
 
     def forward(
-        self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
+        self, x: Tensor, contexts: Contexts = ALL_VISIBLE, recalls: Sequence[Recall] | None = None
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
         maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
-            x, found = block(x, visible, recall)
+        each = of_layers(contexts, recalls, len(self.blocks))
+        for index, (block, context) in enumerate(zip(self.blocks, each, strict=True)):
+            if index and self.positions is not None:
+                x = x + self.positions[index - 1]
+            x, found = block(x, context)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps
 
@@ -207,22 +214,22 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm
 
-    def remember(self, memory: Tensor) -> list[KeyValue]:
+    def remember(self, memory: Tensor, context: Context = ALL_VISIBLE) -> list[KeyValue]:
         """Compute every block's cross keys and values from the encoder's memory (batch, source, width), once."""
-        return [block.cross.remember(memory) for block in self.blocks]  # type: ignore[union-attr, operator] # ModuleList forgets its blocks' class
+        return [block.cross.remember(memory, context) for block in self.blocks]  # type: ignore[union-attr, operator] # ModuleList forgets its blocks' class
 
     def forward(
         self,
         x: Tensor,
+        contexts: Contexts,
         memory: Sequence[KeyValue],
-        visible: Tensor,
-        memory_visible: Tensor | None,
+        across: Context,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; `memory` and `recalls` have one entry for each block."""
         maps: Maps = {}
-        each = zip(self.blocks, memory, each_recall(recalls, self.blocks), strict=True)
-        for index, (block, crossed, recall) in enumerate(each):
-            x, found = block(x, crossed, visible, memory_visible, recall)
+        each = zip(self.blocks, of_layers(contexts, recalls, len(self.blocks)), memory, strict=True)
+        for index, (block, context, crossed) in enumerate(each):
+            x, found = block(x, context, crossed, across)
             maps |= under(f"blocks.{index}", found)
         return self.norm(x), maps

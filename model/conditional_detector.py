@@ -10,15 +10,13 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, under
-from model.blocks import Norm
+from model.attention import ALL_VISIBLE, Context, KeyValue, Maps, MultiHeadAttention, Recall, of_layers, under
+from model.blocks import Norm, PostNormBlock, Stack
 from model.detector import (
     Detector,
     DetectorConfig,
     ObjectDecoder,
     ObjectHead,
-    PlacedBlock,
-    PlacedStack,
     Places,
     attention_and_feed_forward,
     box_perceptron,
@@ -39,14 +37,15 @@ class PlacedAttention(MultiHeadAttention):
         self.query_place = nn.Linear(width, width)
         self.key_place = nn.Linear(width, width)
 
-    def remember(self, source: Tensor, places: Tensor | None = None) -> KeyValue:
-        """Compute the keys of source (batch, key, width) and places (key, width), and its values."""
-        key = self.key(source) + self.key_place(places)
-        return self._split(key), self._split(self.value(source))
+    def remember(self, source: Tensor, context: Context = ALL_VISIBLE) -> KeyValue:
+        """Compute the keys of source (batch, key, width) and its positions (key, width), and its values."""
+        key = self.key(source) + self.key_place(context.positions)
+        return self._split(key, self.heads), self._split(self.value(source), self.heads)
 
-    def look(self, x: Tensor, places: Tensor, remembered: KeyValue) -> tuple[Tensor, Maps]:
-        """Let x (batch, query, width) at places (query, width) look at remembered keys and values."""
-        return self._mix(self._split(self.query(x) + self.query_place(places)), remembered, None)
+    def read(self, x: Tensor, remembered: KeyValue, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
+        """Let x (batch, query, width) at positions (query, width) look at remembered keys and values."""
+        query = self.query(x) + self.query_place(context.positions)
+        return self._mix(self._split(query, self.heads), remembered, context)
 
 
 class ConditionalAttention(PlacedAttention):
@@ -55,25 +54,23 @@ class ConditionalAttention(PlacedAttention):
     s says where an object is looked for, m is the encoded image and p says where its cells stand.
     """
 
-    def remember(self, source: Tensor, places: Tensor | None = None) -> KeyValue:
+    def remember(self, source: Tensor, context: Context = ALL_VISIBLE) -> KeyValue:
         """Compute keys (batch, heads, key, twice the width of a head) and values of source (batch, key, width)."""
-        place = self.key_place(places).expand(source.shape[0], -1, -1)
-        key = torch.cat((self._split(self.content(source, place)), self._split(place)), dim=-1)
-        return key, self._split(self.value(source))
+        place = self.key_place(context.positions).expand(source.shape[0], -1, -1)
+        key = torch.cat([self._split(one, self.heads) for one in (self.content(source, place), place)], dim=-1)
+        return key, self._split(self.value(source), self.heads)
 
     def content(self, source: Tensor, place: Tensor) -> Tensor:
         """Return what keys are made of beside the projected places, (batch, key, width)."""
         content: Tensor = self.key(source)
         return content
 
-    def seek(
-        self, x: Tensor, queries: Tensor, sought: Tensor, memory: KeyValue, visible: Tensor | None
-    ) -> tuple[Tensor, Maps]:
-        """Let x (batch, object, width) look at the image, near the place `sought`, of the same shape."""
-        content, place = self._split(self.asked(x, queries)), self._split(self.query_place(sought))
-        return self._mix(torch.cat((content, place), dim=-1), memory, visible)
+    def seek(self, x: Tensor, queries: Tensor | None, memory: KeyValue, context: Context) -> tuple[Tensor, Maps]:
+        """Let x (batch, object, width) look at the image, near its positions, of the same shape."""
+        query = self.asked(x, queries), self.query_place(context.positions)
+        return self._mix(torch.cat([self._split(one, self.heads) for one in query], dim=-1), memory, context)
 
-    def asked(self, x: Tensor, queries: Tensor) -> Tensor:
+    def asked(self, x: Tensor, queries: Tensor | None) -> Tensor:
         """Return what queries are made of beside places, (batch, object, width)."""
         content: Tensor = self.query(x)
         return content
@@ -90,13 +87,13 @@ class FirstConditionalAttention(ConditionalAttention):
         """Add the projected places to the contents."""
         return super().content(source, place) + place
 
-    def asked(self, x: Tensor, queries: Tensor) -> Tensor:
+    def asked(self, x: Tensor, queries: Tensor | None) -> Tensor:
         """Add the projected object queries to the contents."""
         return super().asked(x, queries) + self.query_object(queries)
 
 
 class ConditionalBlock(nn.Module):
-    """Objects look at each other, then at the image near their points, as in `PlacedDecoderBlock`."""
+    """Objects look at each other, then at the image near their points, wired as in `PostNormDecoderBlock`."""
 
     def __init__(
         self, attention: PlacedAttention, cross: ConditionalAttention, feed_forward: FeedForward, norm: Norm
@@ -106,19 +103,15 @@ class ConditionalBlock(nn.Module):
         self.cross, self.cross_norm = cross, norm()
         self.feed_forward, self.feed_forward_norm = feed_forward, norm()
 
-    def forward(
-        self,
-        x: Tensor,
-        queries: Tensor,
-        sought: Tensor,
-        memory: KeyValue,
-        memory_visible: Tensor | None,
-        recall: Recall,
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, object, width) -> the same shape; queries (object, width), `sought` of either shape."""
-        mixed, own = self.attention.look(x, queries, recall(self.attention.remember(x, queries)))
+    def forward(self, x: Tensor, context: Context, memory: KeyValue, across: Context) -> tuple[Tensor, Maps]:
+        """Take x (batch, object, width) -> the same shape.
+
+        The positions of `context` are the object queries (object, width); those of `across` are where objects are
+        looked for (batch, object, width).
+        """
+        mixed, own = self.attention(x, context)
         x = self.attention_norm(x + mixed)
-        mixed, cross = self.cross.seek(x, queries, sought, memory, memory_visible)
+        mixed, cross = self.cross.seek(x, context.positions, memory, across)
         x = self.cross_norm(x + mixed)
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", own) | under("cross", cross)
 
@@ -156,10 +149,10 @@ class ConditionalDecoder(ObjectDecoder):
         places = self.sinusoids(down=angles[:, 1], across=angles[:, 0])  # (object, width)
         x = torch.zeros_like(queries).expand(memory[0][0].shape[0], -1, -1)
         states, maps = list[Tensor](), Maps()
-        each = zip(self.blocks, memory, each_recall(recalls, self.blocks), strict=True)
-        for index, (block, crossed, recall) in enumerate(each):
+        each = zip(self.blocks, memory, of_layers(Context(positions=queries), recalls, len(self.blocks)), strict=True)
+        for index, (block, crossed, context) in enumerate(each):
             sought = self.scale(x) * places if index else places.expand(x.shape)
-            x, found = block(x, queries, sought, crossed, memory_visible, recall)
+            x, found = block(x, context, crossed, Context(memory_visible, positions=sought))
             states.append(self.norm(x))
             maps |= under(f"blocks.{index}", found)
         return states, maps
@@ -189,7 +182,7 @@ def conditional_detector(
 ) -> ConditionalDetector:
     """Compose a Conditional DETR of the given sizes with freshly initialised weights; other parts as in `detector`."""
     own, fed, width = config.encoder, config.decoder, config.width
-    encoder = [PlacedBlock(*attention_and_feed_forward(config, own), norm(config)) for _ in range(own.layers)]
+    encoder = [PostNormBlock(*attention_and_feed_forward(config, own), norm(config)) for _ in range(own.layers)]
     decoder = []
     for index in range(fed.layers):
         cross = ConditionalAttention if index else FirstConditionalAttention
@@ -204,7 +197,7 @@ def conditional_detector(
         backbone or halving_convolutions(config.channels, config.cell, width),
         nn.Conv2d(config.features or width, width, 1),
         places or GridSinusoids(*config.grid, width),
-        PlacedStack(encoder, nn.Identity()),
+        Stack(encoder, nn.Identity()),
         ConditionalDecoder(
             decoder,
             nn.LayerNorm(width),

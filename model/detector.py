@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, each_recall, only_these, under, visible_keys
+from model.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall, of_layers, under, visible_keys
 from model.blocks import Norm, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
 from model.layers import (
     ACTIVATIONS,
@@ -32,83 +32,11 @@ Places = GridSinusoids | LearnedGrid
 """Says where each cell stands, (cell, width) or (batch, cell, width), of what is visible (batch, cell) or None."""
 
 
-class PlacedBlock(PostNormBlock):
-    """A block whose queries and keys are told where tokens stand, and whose values are not (section A.3, figure 10).
-
-    x' = norm(x + MHA(x + p, x + p, x)); x'' = norm(x' + FF(x')).
-    """
-
-    def forward(  # type: ignore[override] # it takes places
-        self, x: Tensor, places: Tensor, visible: Tensor | None, recall: Recall = only_these
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) and places (token, width), or those of a batch -> the shape of x."""
-        mixed, maps = self.attention.read(x + places, recall(self.attention.remember(x, places)), visible)
-        x = self.attention_norm(x + mixed)
-        return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", maps)
-
-
-class PlacedPreNormBlock(PreNormBlock):
-    """y = norm(x); x' = x + MHA(y + p, y + p, y); x'' = x' + FF(norm(x'))."""
-
-    def forward(  # type: ignore[override] # as above
-        self, x: Tensor, places: Tensor, visible: Tensor | None, recall: Recall = only_these
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) and places (token, width), or those of a batch -> the shape of x."""
-        y = self.attention_norm(x)
-        mixed, maps = self.attention.read(y + places, recall(self.attention.remember(y, places)), visible)
-        x = x + mixed
-        return x + self.feed_forward(self.feed_forward_norm(x)), under("attention", maps)
-
-
-class PlacedDecoderBlock(PostNormDecoderBlock):
-    """Objects look at each other and at the image; their places are the learned object queries e.
-
-    x₁ = norm(x + MHA(x + e, x + e, x)); x₂ = norm(x₁ + MHA(x₁ + e, m + p, m)); x₃ = norm(x₂ + FF(x₂)), where m is the
-    encoded image.
-    """
-
-    def forward(  # type: ignore[override] # as above
-        self, x: Tensor, places: Tensor, memory: KeyValue, memory_visible: Tensor | None, recall: Recall
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, object, width) -> the same shape; `memory` holds this block's keys and values of the image."""
-        mixed, own = self.attention.read(x + places, recall(self.attention.remember(x, places)), None)
-        x = self.attention_norm(x + mixed)
-        mixed, cross = self.cross.read(x + places, memory, memory_visible)
-        x = self.cross_norm(x + mixed)
-        return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", own) | under("cross", cross)
-
-
-class PlacedPreNormDecoderBlock(PreNormDecoderBlock):
-    """The same three steps, each as x + f(norm(x))."""
-
-    def forward(  # type: ignore[override] # as above
-        self, x: Tensor, places: Tensor, memory: KeyValue, memory_visible: Tensor | None, recall: Recall
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, object, width) -> the same shape; `memory` holds this block's keys and values of the image."""
-        y = self.attention_norm(x)
-        mixed, own = self.attention.read(y + places, recall(self.attention.remember(y, places)), None)
-        x = x + mixed
-        mixed, cross = self.cross.read(self.cross_norm(x) + places, memory, memory_visible)
-        x = x + mixed
-        return x + self.feed_forward(self.feed_forward_norm(x)), under("attention", own) | under("cross", cross)
-
-
-class PlacedStack(Stack):
-    """The encoder: blocks that are told where tokens stand, one after the other."""
-
-    def forward(  # type: ignore[override] # as above
-        self, x: Tensor, places: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
-        maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
-            x, found = block(x, places, visible, recall)
-            maps |= under(f"blocks.{index}", found)
-        return self.norm(x), maps
-
-
 class ObjectDecoder(nn.Module):
-    """Turn object queries, which are learned, into objects: blocks one after the other, each followed by the norm."""
+    """Turn object queries, which are learned, into objects: blocks one after the other, each followed by the norm.
+
+    The queries are the positions of the objects, which look at each other and at the image (section A.3, figure 10).
+    """
 
     def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module, queries: nn.Embedding) -> None:
         super().__init__()
@@ -116,20 +44,21 @@ class ObjectDecoder(nn.Module):
         self.norm = norm
         self.queries = queries
 
-    def remember(self, memory: Tensor, places: Tensor) -> list[KeyValue]:
+    def remember(self, memory: Tensor, context: Context) -> list[KeyValue]:
         """Compute every block's keys and values of the encoded image (batch, cell, width)."""
-        return [block.cross.remember(memory, places) for block in self.blocks]  # type: ignore[union-attr, operator] # ModuleList forgets its blocks' class
+        return [block.cross.remember(memory, context) for block in self.blocks]  # type: ignore[union-attr, operator] # ModuleList forgets its blocks' class
 
     def forward(
         self, memory: Sequence[KeyValue], memory_visible: Tensor | None, recalls: Sequence[Recall] | None = None
     ) -> tuple[list[Tensor], Maps]:
         """Return what each block leaves of every object, normalised, (batch, object, width), and the maps."""
-        places = self.queries.weight  # (object, width)
-        x = torch.zeros_like(places).expand(memory[0][0].shape[0], -1, -1)
+        queries = self.queries.weight  # (object, width)
+        x = torch.zeros_like(queries).expand(memory[0][0].shape[0], -1, -1)
+        context, across = Context(positions=queries), Context(memory_visible, positions=queries)
         states, maps = list[Tensor](), Maps()
-        each = zip(self.blocks, memory, each_recall(recalls, self.blocks), strict=True)
-        for index, (block, crossed, recall) in enumerate(each):
-            x, found = block(x, places, crossed, memory_visible, recall)
+        each = zip(self.blocks, memory, of_layers(context, recalls, len(self.blocks)), strict=True)
+        for index, (block, crossed, own) in enumerate(each):
+            x, found = block(x, own, crossed, across)
             states.append(self.norm(x))
             maps |= under(f"blocks.{index}", found)
         return states, maps
@@ -160,7 +89,7 @@ class Detector(nn.Module):
         backbone: nn.Module,
         projection: nn.Module,
         places: Places,
-        encoder: PlacedStack,
+        encoder: Stack,
         decoder: ObjectDecoder,
         head: nn.Module,
     ) -> None:
@@ -199,8 +128,9 @@ class Detector(nn.Module):
             pixels = pixels.masked_fill(~self.shown(visible), 0)
         grid = self.projection(self.backbone(pixels))  # (batch, width, rows, columns)
         places = self.places(visible)  # (cell, width) or (batch, cell, width)
-        memory, maps = self.encoder(grid.flatten(2).transpose(1, 2), places, _keys(visible), recalls)
-        return self.decoder.remember(memory, places), under("encoder", maps)
+        context = Context(_keys(visible), positions=places)
+        memory, maps = self.encoder(grid.flatten(2).transpose(1, 2), context, recalls)
+        return self.decoder.remember(memory, context), under("encoder", maps)
 
     def shown(self, visible: Tensor) -> Tensor:
         """Spread visible (batch, cell) over the pixels: (batch, 1, height, width)."""
@@ -252,10 +182,10 @@ class Wiring:
     last_norm: Callable[[int], nn.Module]
 
 
-DETR = Wiring(PlacedBlock, PlacedDecoderBlock, nn.Identity)
+DETR = Wiring(PostNormBlock, PostNormDecoderBlock, nn.Identity)
 """After each residual sum (Carion et al. 2020, section A.4)."""
 
-TABLE_TRANSFORMER = Wiring(PlacedPreNormBlock, PlacedPreNormDecoderBlock, nn.LayerNorm)
+TABLE_TRANSFORMER = Wiring(PreNormBlock, PreNormDecoderBlock, nn.LayerNorm)
 """Before each branch, and once more behind the encoder (Smock et al. 2022)."""
 
 
@@ -280,7 +210,7 @@ def detector(
         backbone or halving_convolutions(config.channels, config.cell, width),
         nn.Conv2d(config.features or width, width, 1),
         places or GridSinusoids(*config.grid, width),
-        PlacedStack(encoder, wiring.last_norm(width)),
+        Stack(encoder, wiring.last_norm(width)),
         ObjectDecoder(decoder, nn.LayerNorm(width), nn.Embedding(config.objects, width)),
         ObjectHead(nn.Linear(width, config.classes + 1), box_perceptron(width)),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import KeyValue, Maps, MultiHeadAttention, Recall, causal, under
+from model.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall, causal, under
 from model.blocks import PreNormBlock, Stack
 from model.cache import Slots, recording
 from model.layers import ACTIVATIONS, Embedding, FeedForward, tied_linear
@@ -61,13 +61,14 @@ class GPT(nn.Module):
         token and position (batch); `past` as `Slots` takes it.
         """
         slots = Slots(past, position)
-        x, maps = self.decoder(self.embed(token[:, None], position[:, None]), slots.visible, slots.recalls)
+        x, maps = self.decoder(self.embed(token[:, None], position[:, None]), Context(slots.visible), slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
     def _states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         length = tokens.shape[1]
         index = torch.arange(length, device=tokens.device)
-        states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), causal(length, tokens.device), recalls)
+        context = Context(causal(length, tokens.device))
+        states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), context, recalls)
         return states  # (batch, token, width), and maps
 
 

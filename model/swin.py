@@ -9,14 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import (
+    ALL_VISIBLE,
+    Context,
     KeyValue,
     Maps,
     MultiHeadAttention,
     Recall,
     Score,
     attend,
-    each_recall,
-    only_these,
+    of_layers,
     scaled_dot_product,
     under,
 )
@@ -126,24 +127,23 @@ class WindowAttention(MultiHeadAttention):
         visible = windows.visible()
         self.register_buffer("same_side", None if visible is None else visible[:, None], persistent=False)
 
-    def forward(self, x: Tensor, visible: Tensor | None, recall: Recall = only_these) -> tuple[Tensor, Maps]:
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Let the tokens x (batch, token, width) look around in their windows; every token is visible.
 
-        `recall` is given keys and values (batch, windows, heads, slot, width of a head).
+        The context recalls keys and values (batch, windows, heads, slot, width of a head).
         """
-        if visible is not None:
+        if context.visible is not None:
             raise ValueError("window attention: must be given all tokens of a grid, given a mask")
         cut = self.windows.cut(x)
-        mixed, maps = self.read(cut, recall(self.remember(cut)), self.same_side)
+        mixed, maps = self.read(cut, context.recall(self.remember(cut, context)), Context(self.same_side))
         return self.windows.join(mixed), maps
 
-    def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
-        """Let x (batch, windows, slot, width) look at the keys and values of their windows."""
-        mixed, weights = attend(self._split(self.query(x)), *remembered, visible, self.score, self.select)
+    def _mix(self, query: Tensor, remembered: KeyValue, context: Context) -> tuple[Tensor, Maps]:
+        mixed, weights = attend(query, *remembered, context.visible, self.score, self.select)
         return self.output(mixed.transpose(2, 3).flatten(3)), {"": weights}  # (batch, windows, slot, width)
 
-    def _split(self, x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:3], self.heads, -1).transpose(2, 3)  # (batch, windows, heads, slot, width of a head)
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.reshape(*x.shape[:3], heads, -1).transpose(2, 3)  # (batch, windows, heads, slot, width of a head)
 
 
 class Merging(nn.Module):
@@ -172,8 +172,9 @@ class Stage(nn.Module):
     def forward(self, x: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> what is merged of it; `recalls` has one entry for each block."""
         maps: Maps = {}
-        for index, (block, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
-            x, found = block(x, None, recall)
+        each = of_layers(ALL_VISIBLE, recalls, len(self.blocks))
+        for index, (block, context) in enumerate(zip(self.blocks, each, strict=True)):
+            x, found = block(x, context)
             maps |= under(f"blocks.{index}", found)
         return self.merging(x), maps
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import Maps, MultiHeadAttention, Recall, under, visible_keys
+from model.attention import Context, Maps, MultiHeadAttention, Recall, under, visible_keys
 from model.blocks import PostNormBlock, Stack
 from model.heads import MaskedWords, head_width
 from model.layers import ACTIVATIONS, Embedding, FeedForward
@@ -65,7 +65,8 @@ class TextEncoder(nn.Module):
         passed on to the head.
         """
         index = torch.arange(source.shape[1], device=source.device)
-        x, maps = self.encoder(self.embed(source, index, types), visible_keys(visible), recalls)
+        embedded = self.embed(source, index, types)
+        x, maps = self.encoder(embedded, Context(visible_keys(visible)), recalls)
         return self.head(x, visible, *asked), under("encoder", maps)
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import (
+    Context,
     KeyValue,
     Maps,
     MultiHeadAttention,
@@ -90,7 +91,8 @@ class Transformer(nn.Module):
     ) -> tuple[list[KeyValue], Maps]:
         """Run the encoder and compute the cross keys and values of every decoder block, once for all steps."""
         index = torch.arange(source.shape[1], device=source.device)
-        memory, maps = self.encoder(self.source(source, index), visible_keys(source_visible), recalls)
+        embedded = self.source(source, index)
+        memory, maps = self.encoder(embedded, Context(visible_keys(source_visible)), recalls)
         return self.decoder.remember(memory), under("encoder", maps)
 
     def decode(
@@ -102,8 +104,8 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, Maps]:
         """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
         index = torch.arange(target.shape[1], device=target.device)
-        visible = causal(target.shape[1], target.device)
-        x, maps = self.decoder(self.target(target, index), memory, visible, visible_keys(source_visible), recalls)
+        context, embedded = Context(causal(target.shape[1], target.device)), self.target(target, index)
+        x, maps = self.decoder(embedded, context, memory, Context(visible_keys(source_visible)), recalls)
         return self.head(x), under("decoder", maps)
 
     def step(
@@ -120,7 +122,8 @@ class Transformer(nn.Module):
         """
         slots = Slots(past, position)
         embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
-        x, maps = self.decoder(embedded, memory, slots.visible, visible_keys(source_visible), slots.recalls)
+        across = Context(visible_keys(source_visible))
+        x, maps = self.decoder(embedded, Context(slots.visible), memory, across, slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 

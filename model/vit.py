@@ -102,7 +102,7 @@ class ViT(nn.Module):
         if self.registers is not None:
             before = sum(token.shape[1] for token in placed)
             x = torch.cat((x[:, :before], self.registers.expand(x.shape[0], -1, -1), x[:, before:]), dim=1)
-        x, maps = self.encoder(x, None, recalls)
+        x, maps = self.encoder(x, recalls=recalls)
         return self.head(x), under("encoder", maps)
 
 

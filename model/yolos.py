@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.attention import Maps, Recall, each_recall, under
+from model.attention import Maps, Recall, under
 from model.blocks import Stack
 from model.detector import ObjectHead, box_perceptron
 from model.layers import Patches, perceptron
@@ -29,24 +29,6 @@ class YolosConfig(ViTConfig):
         """How many tokens there are: the class token, the patches and the detection tokens."""
         rows, columns = self.grid
         return self.prefix + rows * columns + self.objects
-
-
-class PositionedStack(Stack):
-    """A stack that adds learned positions (block - 1, token, width) to what leaves every block but the last."""
-
-    def __init__(self, blocks: Iterable[nn.Module], norm: nn.Module, positions: nn.Parameter) -> None:
-        super().__init__(blocks, norm)
-        self.positions = positions
-
-    def forward(
-        self, x: Tensor, visible: Tensor | None, recalls: Sequence[Recall] | None = None
-    ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) -> the same shape; `recalls` has one entry for each block."""
-        maps: Maps = {}
-        for index, (layer, recall) in enumerate(zip(self.blocks, each_recall(recalls, self.blocks), strict=True)):
-            x, found = layer(x + self.positions[index - 1] if index else x, visible, recall)
-            maps |= under(f"blocks.{index}", found)
-        return self.norm(x), maps
 
 
 class Yolos(nn.Module):
@@ -72,15 +54,15 @@ class Yolos(nn.Module):
         first, last = (token.expand(x.shape[0], -1, -1) for token in (self.class_token, self.detection_tokens))
         x = torch.cat((first, x, last), dim=1)  # (batch, token, width)
         x = x + self.positions(torch.arange(x.shape[1], device=x.device))
-        x, maps = self.encoder(x, None, recalls)
+        x, maps = self.encoder(x, recalls=recalls)
         logits, boxes = self.head(x[:, x.shape[1] - last.shape[1] :])
         return logits, boxes, under("encoder", maps)
 
 
-def positioned(config: YolosConfig, blocks: Iterable[nn.Module]) -> PositionedStack:
+def positioned(config: YolosConfig, blocks: Iterable[nn.Module]) -> Stack:
     """Compose an encoder whose every block is told anew where tokens stand, as those of the authors' models are."""
     positions = torch.empty(config.layers - 1, config.tokens, config.width)
-    return PositionedStack(blocks, norm(config)(), nn.Parameter(nn.init.trunc_normal_(positions, std=0.02)))
+    return Stack(blocks, norm(config)(), nn.Parameter(nn.init.trunc_normal_(positions, std=0.02)))
 
 
 def yolos(config: YolosConfig, encoder: Stack | None = None) -> Yolos:

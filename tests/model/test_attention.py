@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from model.attention import MultiHeadAttention, attend, causal, under
+from model.attention import Context, MultiHeadAttention, attend, causal, under
 from tests.samples.attention_reference import assert_same, attention, copy_attention, randn, sharpen, weights_of
 
 WIDTH, HEADS = 24, 3
@@ -50,7 +50,7 @@ def test_the_same_numbers_come_out_of_a_layer_without_biases():
             part.bias.zero_()
         layer.query.weight *= math.sqrt(3 / 2)  # the third, empty dimension counts in the width that is divided by
     x = torch.tensor([[[1.0, 2, 3], [4, 5, 6]]], dtype=torch.float64)
-    mixed, maps = layer(x, None)
+    mixed, maps = layer(x)
     expected = [[[0.132557, 0.168196, 0], [0.136315, 0.172894, 0]]]
     assert_same(mixed, torch.tensor(expected, dtype=torch.float64), tolerance=5e-7)
     expected = [[[[0.478694, 0.521306], [0.447375, 0.552625]]]]
@@ -139,7 +139,7 @@ def test_a_causal_mask_shows_a_token_itself_and_what_came_before():
 
 def test_a_causal_map_gives_exactly_nothing_to_later_tokens():
     layer, x = sharpen(MultiHeadAttention(WIDTH, HEADS)), randn(2, 6, WIDTH)
-    _, maps = layer(x, causal(6))
+    _, maps = layer(x, Context(causal(6)))
     assert maps[""].shape == (2, HEADS, 6, 6)
     for query in range(6):
         assert (maps[""][:, :, query, query + 1 :] == 0).all()
@@ -163,7 +163,7 @@ def test_a_layer_gives_the_output_and_the_weights_of_each_head_that_torch_gives(
     x = randn(2, 5, WIDTH, seed=seed + 10)
     source = randn(2, 5, WIDTH, seed=seed + 20)
     for looked_at in (x, source):
-        mixed, maps = ours.read(x, ours.remember(looked_at), visible)
+        mixed, maps = ours.read(x, ours.remember(looked_at), Context(visible))
         expected, weights = theirs(x, looked_at, looked_at, average_attn_weights=False, **hidden)
         assert_same(mixed, expected)
         assert_same(maps[""], weights)
@@ -173,7 +173,7 @@ def test_a_layer_follows_the_equations_where_query_and_source_differ_in_length()
     layer = sharpen(MultiHeadAttention(WIDTH, HEADS))
     x, source = randn(2, 4, WIDTH, seed=1), randn(2, 5, WIDTH, seed=2)
     for visible in MASKS.values():
-        mixed, maps = layer.read(x, layer.remember(source), visible)
+        mixed, maps = layer.read(x, layer.remember(source), Context(visible))
         shared = visible if visible is None or visible.dim() == 2 else visible[:, 0]  # (batch, 1 or query, key)
         expected, weights = attention(weights_of(layer), "module", HEADS, x.numpy(), source.numpy(), shared)
         assert_same(mixed, expected)
@@ -183,8 +183,8 @@ def test_a_layer_follows_the_equations_where_query_and_source_differ_in_length()
 def test_permuting_the_tokens_permutes_the_outputs_and_both_axes_of_the_map():
     layer, x = sharpen(MultiHeadAttention(WIDTH, HEADS)), randn(2, 6, WIDTH)
     order = torch.tensor([3, 5, 0, 2, 1, 4])
-    mixed, maps = layer(x, None)
-    permuted, permuted_maps = layer(x[:, order], None)
+    mixed, maps = layer(x)
+    permuted, permuted_maps = layer(x[:, order])
     assert_same(permuted, mixed[:, order])
     assert_same(permuted_maps[""], maps[""][:, :, order][:, :, :, order])
 
@@ -192,8 +192,8 @@ def test_permuting_the_tokens_permutes_the_outputs_and_both_axes_of_the_map():
 def test_permuting_only_the_source_permutes_only_the_keys():
     layer, x, source = sharpen(MultiHeadAttention(WIDTH, HEADS)), randn(2, 3, WIDTH), randn(2, 6, WIDTH, seed=2)
     order = torch.tensor([3, 5, 0, 2, 1, 4])
-    mixed, maps = layer.read(x, layer.remember(source), None)
-    permuted, permuted_maps = layer.read(x, layer.remember(source[:, order]), None)
+    mixed, maps = layer.read(x, layer.remember(source))
+    permuted, permuted_maps = layer.read(x, layer.remember(source[:, order]))
     assert_same(permuted, mixed)
     assert_same(permuted_maps[""], maps[""][..., order])
 
@@ -202,9 +202,9 @@ def test_what_is_remembered_once_can_be_read_in_pieces():
     layer, x, source = sharpen(MultiHeadAttention(WIDTH, HEADS)), randn(2, 4, WIDTH), randn(2, 5, WIDTH, seed=2)
     remembered = layer.remember(source)
     assert [part.shape for part in remembered] == [(2, HEADS, 5, WIDTH // HEADS)] * 2
-    mixed, maps = layer.read(x, layer.remember(source), None)
+    mixed, maps = layer.read(x, layer.remember(source))
     for token in range(4):
-        piece, piece_maps = layer.read(x[:, token : token + 1], remembered, None)
+        piece, piece_maps = layer.read(x[:, token : token + 1], remembered)
         assert_same(piece[:, 0], mixed[:, token])
         assert_same(piece_maps[""][:, :, 0], maps[""][:, :, token])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.attention import MultiHeadAttention, attend
+from model.attention import Context, MultiHeadAttention, attend
 from model.attention_variants import (
     Additive,
     AxialAttention,
@@ -66,7 +66,7 @@ SCORES = {
 def test_a_score_is_its_equation(name):
     make, equation = SCORES[name]
     module, x = sharpen(MultiHeadAttention(WIDTH, HEADS, score=make())), randn(2, TOKENS, WIDTH)
-    given, maps = module(x, None)
+    given, maps = module(x)
     expected, weights = attended(module, x.numpy(), equation)
     assert_same(given, expected)
     assert_same(maps[""], weights)
@@ -77,8 +77,8 @@ def test_a_score_is_its_equation(name):
 def test_what_is_hidden_has_no_weight_whatever_scores(name):
     module, x = sharpen(MultiHeadAttention(WIDTH, HEADS, score=SCORES[name][0]())), randn(2, TOKENS, WIDTH)
     visible = torch.arange(TOKENS) < 4
-    given, maps = module(x, visible)
-    assert_same(given, module.read(x, module.remember(x[:, :4]), None)[0])
+    given, maps = module(x, Context(visible))
+    assert_same(given, module.read(x, module.remember(x[:, :4]))[0])
     assert not maps[""][..., 4:].any()
 
 
@@ -115,7 +115,7 @@ def test_re_attention_is_its_equation():
         )
         return (mixed - mean) / np.sqrt(variance + norm.eps) * scale + bias
 
-    given, maps = module(x, None)
+    given, maps = module(x)
     expected, weights = attended(module, x.numpy(), scaled, select)
     assert_same(given, expected)
     assert_same(maps[""], weights)
@@ -129,7 +129,7 @@ GRIDS = {"rows of a grid": ((3, 4), 1), "columns": ((3, 4), 0), "three axes": ((
 def test_axial_attention_is_attention_on_each_line_alone(grid, axis):
     """Every line is a batch row of its own, and its maps lie unfolded in those over all tokens."""
     module, x = sharpen(AxialAttention(WIDTH, HEADS, axis, grid)), randn(2, int(np.prod(grid)), WIDTH)
-    given, maps = module(x, None)
+    given, maps = module(x)
     w, length = weights_of(module), grid[axis]
     lines = np.moveaxis(x.numpy().reshape(2, *grid, WIDTH), axis + 1, -2)
     others = lines.shape[1:-2]
@@ -149,13 +149,13 @@ def test_axial_attention_is_attention_on_each_line_alone(grid, axis):
 def test_along_lines_it_computes_the_same_without_a_map(grid, axis, prefix):
     module = sharpen(AxialAttention(WIDTH, HEADS, axis, grid, prefix=prefix))
     x = randn(2, prefix + int(np.prod(grid)), WIDTH)
-    expected, maps = module(x, None)
+    expected, maps = module(x)
     assert maps
     with along_lines(module):
-        given, maps = module(x, None)
+        given, maps = module(x)
     assert not maps
     assert_same(given, expected)
-    assert module(x, None)[1]
+    assert module(x)[1]
 
 
 def test_tokens_before_the_grid_see_all_and_are_seen_by_all():
@@ -174,4 +174,4 @@ def test_a_grid_that_does_not_match_is_refused():
         AxialAttention(WIDTH, HEADS, 2, (3, 4))
     x = randn(1, 11, WIDTH)
     with pytest.raises(ValueError, match="must be given the 12 tokens of its grid, given 11"):
-        AxialAttention(WIDTH, HEADS, 0, (3, 4)).double()(x, None)
+        AxialAttention(WIDTH, HEADS, 0, (3, 4)).double()(x)

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.attention import MultiHeadAttention, causal, only_these
+from model.attention import ALL_VISIBLE, Context, MultiHeadAttention, causal, only_these
 from model.blocks import (
     BranchformerBlock,
     BranchNormBlock,
@@ -84,7 +84,7 @@ def hidden(visible_name):
 @pytest.mark.parametrize(("block", "pre_norm"), ENCODER_BLOCKS)
 def test_an_encoder_block_is_its_equation(block, pre_norm, visible, activation, bend):
     module, x = sharpen(encoder_of(block, activation)), randn(2, 5, WIDTH)
-    given, maps = module(x, visible)
+    given, maps = module(x, Context(visible))
     expected, weights = encoder_block(
         weights_of(module), "module", HEADS, x.numpy(), pre_norm=pre_norm, activation=bend, visible=shared(visible)
     )
@@ -101,14 +101,14 @@ def test_an_encoder_block_is_the_layer_of_torch(block, pre_norm, visible):
         WIDTH, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=pre_norm, dtype=torch.float64
     )  # in training mode, where torch takes no shortcut
     copy_block(ours, theirs)
-    assert_same(ours(x, VISIBLE[visible])[0], theirs(x, **hidden(visible)))
+    assert_same(ours(x, Context(VISIBLE[visible]))[0], theirs(x, **hidden(visible)))
 
 
 @pytest.mark.parametrize("memory_visible", [None, PADDED[:, None, None, :]], ids=["unpadded", "padded"])
 @pytest.mark.parametrize(("block", "pre_norm"), DECODER_BLOCKS)
 def test_a_decoder_block_is_its_equation(block, pre_norm, memory_visible):
     module, x, memory = sharpen(decoder_of(block)), randn(2, 4, WIDTH), randn(2, 5, WIDTH, seed=2)
-    given, maps = module(x, module.cross.remember(memory), causal(4), memory_visible, only_these)
+    given, maps = module(x, Context(causal(4)), module.cross.remember(memory), Context(memory_visible))
     expected, own, cross = decoder_block(
         weights_of(module),
         "module",
@@ -130,7 +130,7 @@ def test_a_decoder_block_is_the_layer_of_torch(block, pre_norm):
         WIDTH, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=pre_norm, dtype=torch.float64
     )
     copy_block(ours, theirs)
-    given, _ = ours(x, ours.cross.remember(memory), causal(4), PADDED[:, None, None, :], only_these)
+    given, _ = ours(x, Context(causal(4)), ours.cross.remember(memory), Context(PADDED[:, None, None, :]))
     assert_same(given, theirs(x, memory, tgt_mask=~causal(4), memory_key_padding_mask=~PADDED))
 
 
@@ -145,19 +145,19 @@ def test_a_decoder_block_looks_at_what_is_recalled(block, pre_norm):
         return recalled
 
     everything = torch.ones(1, 3, dtype=torch.bool)
-    _, maps = module(x, module.cross.remember(memory), everything, None, recall)
+    _, maps = module(x, Context(everything, recall=recall), module.cross.remember(memory), ALL_VISIBLE)
     y = module.attention_norm(x) if pre_norm else x
     assert len(offered) == 1
     for new, expected in zip(offered[0], module.attention.remember(y), strict=True):
         assert_same(new, expected)
-    assert_same(maps["attention"], module.attention.read(y, recalled, everything)[1][""])
+    assert_same(maps["attention"], module.attention.read(y, recalled, Context(everything))[1][""])
 
 
 @pytest.mark.parametrize(("block", "pre_norm"), ENCODER_BLOCKS)
 @pytest.mark.parametrize("last", [norm, nn.Identity], ids=["norm", "no norm"])
 def test_an_encoder_is_its_blocks_in_order_and_then_its_norm(block, pre_norm, last):
     module, x = sharpen(Stack([encoder_of(block, nn.ReLU()) for _ in range(3)], last())), randn(2, 5, WIDTH)
-    given, maps = module(x, VISIBLE["what is no padding"])
+    given, maps = module(x, Context(VISIBLE["what is no padding"]))
     w, expected, found = weights_of(module), x.numpy(), {}
     for index in range(3):
         expected, found[f"blocks.{index}.attention"] = encoder_block(
@@ -172,7 +172,7 @@ def test_an_encoder_is_its_blocks_in_order_and_then_its_norm(block, pre_norm, la
 def test_a_decoder_is_its_blocks_in_order_and_then_its_norm(block, pre_norm, last):
     module = sharpen(Decoder([decoder_of(block) for _ in range(3)], last()))
     x, memory = randn(2, 4, WIDTH), randn(2, 5, WIDTH, seed=2)
-    given, maps = module(x, module.remember(memory), causal(4), PADDED[:, None, None, :])
+    given, maps = module(x, Context(causal(4)), module.remember(memory), Context(PADDED[:, None, None, :]))
     w, expected, found = weights_of(module), x.numpy(), {}
     for index in range(3):
         path = f"blocks.{index}"
@@ -199,7 +199,7 @@ def test_a_decoder_gives_every_block_its_own_memory_and_recall():
             assert_same(part, expected)
     called = []
     recalls = [lambda new, index=index: (called.append(index), new)[1] for index in range(3)]
-    module(randn(2, 4, WIDTH), remembered, causal(4), None, recalls)
+    module(randn(2, 4, WIDTH), Context(causal(4)), remembered, ALL_VISIBLE, recalls)
     assert called == [0, 1, 2]
 
 
@@ -208,15 +208,15 @@ def test_a_decoder_refuses_memories_or_recalls_for_another_number_of_blocks(memo
     module = sharpen(Decoder([decoder_of(PreNormDecoderBlock) for _ in range(2)], nn.Identity()))
     remembered = [module.blocks[0].cross.remember(randn(1, 5, WIDTH))] * memories
     with pytest.raises(ValueError, match="argument"):
-        module(randn(1, 4, WIDTH), remembered, causal(4), None, [only_these] * recalls)
+        module(randn(1, 4, WIDTH), Context(causal(4)), remembered, ALL_VISIBLE, [only_these] * recalls)
 
 
 @pytest.mark.parametrize("block", [PreNormBlock, PostNormBlock])
 def test_permuting_the_tokens_of_an_encoder_permutes_its_outputs_and_both_axes_of_every_map(block):
     module, x = sharpen(Stack([encoder_of(block, nn.ReLU()) for _ in range(2)], norm())), randn(2, 5, WIDTH)
     order = torch.tensor([3, 0, 4, 1, 2])
-    given, maps = module(x, None)
-    permuted, permuted_maps = module(x[:, order], None)
+    given, maps = module(x)
+    permuted, permuted_maps = module(x[:, order])
     assert_same(permuted, given[:, order])
     assert_same_maps(permuted_maps, {name: found[:, :, order][:, :, :, order] for name, found in maps.items()})
 
@@ -224,8 +224,8 @@ def test_permuting_the_tokens_of_an_encoder_permutes_its_outputs_and_both_axes_o
 @pytest.mark.parametrize("block", [PreNormBlock, PostNormBlock])
 def test_padding_changes_nothing_for_the_tokens_before_it(block):
     module, x = sharpen(Stack([encoder_of(block, nn.ReLU()) for _ in range(2)], norm())), randn(2, 5, WIDTH)
-    given, maps = module(x, PADDED[:, None, None, :])
-    alone, maps_alone = module(x[1:, :3], None)
+    given, maps = module(x, Context(PADDED[:, None, None, :]))
+    alone, maps_alone = module(x[1:, :3])
     assert_same(given[1:, :3], alone)
     for name, found in maps.items():
         assert_same(found[1:, :, :3, :3], maps_alone[name])
@@ -320,7 +320,7 @@ BLOCKS = {
 def test_a_block_is_its_equation(name):
     make, equation = BLOCKS[name]
     module, x = sharpen(make()), randn(2, TOKENS, WIDTH)
-    given, maps = module(x, None)
+    given, maps = module(x)
     expected, weights = equation(weights_of(module), x.numpy())
     assert_same(given, expected)
     assert_same_maps(maps, weights)
@@ -329,7 +329,7 @@ def test_a_block_is_its_equation(name):
 @pytest.mark.parametrize("visible", VISIBLE.values(), ids=VISIBLE)
 def test_a_block_with_norms_behind_its_branches_follows_its_equation(visible):
     block, x = sharpen(BranchNormBlock(attention(), FeedForward(WIDTH, HIDDEN, nn.GELU()), norm)), randn(2, 5, WIDTH)
-    given, maps = block(x, visible)
+    given, maps = block(x, Context(visible))
     w = weights_of(block, "block")
     mixed, found = attention_equation(w, "block.attention", HEADS, x.numpy(), x.numpy(), shared(visible))
     expected = x.numpy() + layer_norm(w, "block.attention_norm", mixed)

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from model.attention import Context
 from model.conditional_detector import ConditionalAttention, FirstConditionalAttention, conditional_detector
 from model.detector import DetectorConfig
 from model.transformer import StackSizes
@@ -27,7 +28,8 @@ def test_a_score_is_the_sum_of_a_score_of_contents_and_one_of_places(kind):
     attention = sharpen(kind(12, 3))
     x, queries, sought = randn(2, 4, 12), randn(4, 12, seed=2), randn(2, 4, 12, seed=3)
     memory, places = randn(2, 7, 12, seed=4), randn(7, 12, seed=5)
-    _, maps = attention.seek(x, queries, sought, attention.remember(memory, places), None)
+    remembered = attention.remember(memory, Context(positions=places))
+    _, maps = attention.seek(x, queries, remembered, Context(positions=sought))
     asked, read = attention.query(x), attention.key(memory)
     if kind is FirstConditionalAttention:
         asked, read = asked + attention.query_object(queries), read + attention.key_place(places)
@@ -45,13 +47,13 @@ def test_the_first_block_seeks_objects_at_their_points_and_the_next_where_their_
         block.register_forward_pre_hook(lambda _, given: asked.append(given))
     pixels = randn(2, 2, 16, 24)
     model(pixels)
-    (_, _, first, *_), (state, _, second, *_) = asked
+    (*_, first), (state, *_, second) = asked
     x, y = decoder.points().sigmoid().unbind(-1)
     period = 10000 ** (torch.arange(3, dtype=torch.float64) / 3)
     waves = [[wave(2 * math.pi * at[:, None] / period) for wave in (torch.sin, torch.cos)] for at in (y, x)]
     expected = torch.cat([torch.stack(half, -1).flatten(1) for half in waves], -1)
-    assert_same(first, expected.expand(2, -1, -1), 1e-5)
-    assert_same(second, decoder.scale(state) * expected, 1e-5)
+    assert_same(first.positions, expected.expand(2, -1, -1), 1e-5)
+    assert_same(second.positions, decoder.scale(state) * expected, 1e-5)
     with torch.no_grad():  # boxes without an offset have their middle at the points
         for layer in model.head.box[-1].parameters():
             layer.zero_()

@@ -5,17 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.attention import MultiHeadAttention
-from model.detector import (
-    DETR,
-    TABLE_TRANSFORMER,
-    DetectorConfig,
-    PlacedBlock,
-    PlacedDecoderBlock,
-    PlacedPreNormBlock,
-    PlacedPreNormDecoderBlock,
-    detector,
-)
+from model.attention import Context, MultiHeadAttention
+from model.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
+from model.detector import DETR, TABLE_TRANSFORMER, DetectorConfig, detector
 from model.layers import FeedForward, LearnedGrid
 from model.transformer import StackSizes
 from tests.samples.attention_reference import (
@@ -87,25 +79,26 @@ def seen(visible):
     return None if visible is None else torch.from_numpy(visible)[:, None]
 
 
-@pytest.mark.parametrize(("kind", "pre_norm"), [(PlacedBlock, False), (PlacedPreNormBlock, True)])
+@pytest.mark.parametrize(("kind", "pre_norm"), [(PostNormBlock, False), (PreNormBlock, True)])
 @pytest.mark.parametrize("visible", [None, VISIBLE], ids=["all visible", "some hidden"])
 def test_a_block_adds_places_to_queries_and_keys_but_not_to_values(kind, pre_norm, visible):
     block = sharpen(kind(MultiHeadAttention(12, 3), FeedForward(12, 20, nn.ReLU()), lambda: nn.LayerNorm(12)))
     x, places = randn(2, 7, 12), randn(7, 12, seed=2)
-    given, maps = block(x, places, seen(visible))
+    given, maps = block(x, Context(seen(visible), positions=places))
     expected, found = placed_block(weights_of(block), "module", 3, x.numpy(), places.numpy(), visible, pre_norm)
     assert_same(given.detach(), expected)
     assert_same_maps({name: each.detach() for name, each in maps.items()}, {"attention": found})
 
 
-@pytest.mark.parametrize(("kind", "pre_norm"), [(PlacedDecoderBlock, False), (PlacedPreNormDecoderBlock, True)])
+@pytest.mark.parametrize(("kind", "pre_norm"), [(PostNormDecoderBlock, False), (PreNormDecoderBlock, True)])
 @pytest.mark.parametrize("visible", [None, VISIBLE], ids=["all visible", "some hidden"])
 def test_a_block_of_the_decoder_asks_with_object_queries_and_reads_cells_by_their_places(kind, pre_norm, visible):
     attentions = MultiHeadAttention(12, 3), MultiHeadAttention(12, 3)
     block = sharpen(kind(*attentions, FeedForward(12, 20, nn.ReLU()), lambda: nn.LayerNorm(12)))
     x, queries, memory, places = randn(2, 4, 12), randn(4, 12, seed=2), randn(2, 7, 12, seed=3), randn(7, 12, seed=4)
-    remembered = block.cross.remember(memory, places)
-    given, maps = block(x, queries, remembered, seen(visible), lambda new: new)
+    remembered = block.cross.remember(memory, Context(positions=places))
+    across = Context(seen(visible), positions=queries)
+    given, maps = block(x, Context(positions=queries), remembered, across)
     arrays = (each.numpy() for each in (x, queries, memory, places))
     expected, own, cross = placed_decoder_block(weights_of(block), "module", 3, *arrays, visible, pre_norm)
     assert_same(given.detach(), expected)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.attention import MultiHeadAttention
+from model.attention import Context, MultiHeadAttention
 from model.attribution import entering
 from model.cache import recording
 from model.heads import MeanState
@@ -88,7 +88,7 @@ def test_tokens_reach_those_of_their_window_and_no_others(shift):
     attention = sharpen(swin(replace(SMALL, depths=(2,), heads=(2,))).stages[0].blocks[0].attention)
     attention = _with(attention, windows)
     x = randn(1, 64, 12).requires_grad_()
-    mixed, maps = attention(x, None)
+    mixed, maps = attention(x)
     looked = unfold(maps[""], windows.places())[0].amax(0)  # (token, token)
     for token in range(0, 64, 5):
         (gradient,) = torch.autograd.grad(mixed[0, token].sum(), x, retain_graph=True)
@@ -119,7 +119,7 @@ def test_an_unfolded_map_times_the_values_of_all_tokens_is_what_the_attention_re
     windows = Windows(8, 8, 4, shift)
     attention = _with(sharpen(swin(replace(SMALL, depths=(2,), heads=(2,))).stages[0].blocks[0].attention), windows)
     x = randn(2, 64, 12)
-    mixed, maps = attention(x, None)
+    mixed, maps = attention(x)
     value = attention.value(x).unflatten(2, (2, -1)).transpose(1, 2)  # (batch, heads, token, width of a head)
     dense = (unfold(maps[""], windows.places()) @ value).transpose(1, 2).flatten(2)
     assert_same(mixed, attention.output(dense))
@@ -232,7 +232,7 @@ def test_sizes_that_do_not_divide_are_refused(changed, words):
 def test_a_mask_is_refused_because_every_token_of_a_grid_is_there():
     attention = swin(SMALL).stages[0].blocks[0].attention
     with pytest.raises(ValueError, match=r"^window attention: must be given all tokens of a grid, given a mask$"):
-        attention(torch.zeros(1, 256, 12), torch.ones(1, 1, 1, 16, dtype=torch.bool))
+        attention(torch.zeros(1, 256, 12), Context(torch.ones(1, 1, 1, 16, dtype=torch.bool)))
 
 
 def test_another_image_than_the_grids_is_refused():

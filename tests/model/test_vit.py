@@ -137,8 +137,8 @@ def test_further_tokens_stand_behind_the_class_token_and_registers_have_no_posit
 def test_a_block_of_dinov2_scales_both_branches():
     attention, mlp = MultiHeadAttention(12, 3), GatedFeedForward(12, 20)
     block, x = sharpen(dinov2_block(SMALL, attention, mlp)), randn(2, 7, 12)
-    given, maps = block(x, None)
-    mixed, found = attention(block.attention_norm(x), None)
+    given, maps = block(x)
+    mixed, found = attention(block.attention_norm(x))
     expected = x + block.attention_scale.weight * mixed
     expected = expected + block.feed_forward_scale.weight * mlp(block.feed_forward_norm(expected))
     assert_same(given, expected)

@@ -9,7 +9,7 @@ from model.attention import MultiHeadAttention
 from model.attribution import libra
 from model.blocks import Stack
 from model.vit import block, norm
-from model.yolos import PositionedStack, YolosConfig, positioned, yolos
+from model.yolos import YolosConfig, positioned, yolos
 from tests.samples.attention_reference import assert_same, randn, sharpen
 from tests.samples.detectors_reference import copy_yolos, randomised
 
@@ -62,18 +62,18 @@ class Plus(nn.Module):
         super().__init__()
         self.number = number
 
-    def forward(self, x, visible, recall):
+    def forward(self, x, context):
         return x + self.number, {}
 
 
 def test_positions_are_added_before_each_block_from_the_second_on():
     positions = nn.Parameter(randn(2, 4, 3))
     entered = []
-    stack = PositionedStack([Plus(1), Plus(2), Plus(4)], nn.Identity(), positions)
+    stack = Stack([Plus(1), Plus(2), Plus(4)], nn.Identity(), positions)
     for each in stack.blocks:
         each.register_forward_pre_hook(lambda _, given: entered.append(given[0]))
     x = randn(2, 4, 3, seed=2)
-    given, _ = stack(x, None)
+    given, _ = stack(x)
     for one, expected in zip(entered, (x, x + 1 + positions[0], x + 3 + positions.sum(0)), strict=True):
         assert_same(one.detach(), expected.detach())
     assert_same(given.detach(), (x + 7 + positions.sum(0)).detach())
