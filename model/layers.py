@@ -44,18 +44,33 @@ def perceptron(*widths: int) -> nn.Sequential:
 
 
 class GatedFeedForward(nn.Module):
-    """SwiGLU: W₃(silu(W₁x) ⊙ W₂x) (Shazeer 2020, equation 6)."""
+    """W₃(a(W₁x) ⊙ W₂x), by default SwiGLU, in which a is SiLU (Shazeer 2020, equations 5 and 6)."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, activation: nn.Module | None = None, *, bias: bool = True) -> None:
         super().__init__()
-        self.gate = nn.Linear(width, hidden)
-        self.up = nn.Linear(width, hidden)
-        self.output = nn.Linear(hidden, width)
+        self.gate = nn.Linear(width, hidden, bias)
+        self.up = nn.Linear(width, hidden, bias)
+        self.activation = activation or nn.SiLU()
+        self.output = nn.Linear(hidden, width, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (..., width) -> the same shape."""
-        mixed: Tensor = self.output(nn.functional.silu(self.gate(x)) * self.up(x))
+        mixed: Tensor = self.output(self.activation(self.gate(x)) * self.up(x))
         return mixed
+
+
+class RMSNorm(nn.Module):
+    """x / √(mean(x²) + ε) ⊙ g (Zhang & Sennrich 2019, equation 4), step by step, so that each step has its rule."""
+
+    def __init__(self, width: int, epsilon: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (..., width) -> the same shape."""
+        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + self.epsilon)
+        return x * scale * self.weight
 
 
 class DepthwiseConvolution(nn.Conv1d):

@@ -1,4 +1,4 @@
-"""Encoders of text: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019)."""
+"""Encoders of text: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019), MPNet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,15 @@ from model.attention import Context, Maps, MultiHeadAttention, Recall, under, vi
 from model.blocks import PostNormBlock, Stack
 from model.heads import MaskedWords, head_width
 from model.layers import ACTIVATIONS, Embedding, FeedForward
+from model.positions import RelativeBias
 
 
 @dataclass(frozen=True)
 class TextEncoderConfig:
     """Sizes of a text encoder; `length` is the most tokens, `types` the number of texts that one input may hold.
 
-    The first token stands at position `offset` of a table of offset + length.
+    The first token stands at position `offset` of a table of offset + length. With `buckets`, a bias by distance, which
+    all layers share, is added to scores (Song et al. 2020, section 3.2).
     """
 
     vocabulary: int
@@ -29,6 +31,7 @@ class TextEncoderConfig:
     epsilon: float = 1e-12
     types: int = 0
     offset: int = 0
+    buckets: int = 0
 
 
 TEXT_ENCODER_SIZES = {
@@ -40,9 +43,10 @@ TEXT_ENCODER_SIZES = {
 class TextEncoder(nn.Module):
     """Embed tokens, let each look at all others, and pass the last states to a head."""
 
-    def __init__(self, embed: Embedding, encoder: Stack, head: nn.Module) -> None:
+    def __init__(self, embed: Embedding, encoder: Stack, head: nn.Module, relative: RelativeBias | None = None) -> None:
         super().__init__()
         self.embed = embed
+        self.relative = relative
         self.encoder = encoder
         self.head = head
 
@@ -66,7 +70,8 @@ class TextEncoder(nn.Module):
         """
         index = torch.arange(source.shape[1], device=source.device)
         embedded = self.embed(source, index, types)
-        x, maps = self.encoder(embedded, Context(visible_keys(visible)), recalls)
+        bias = self.relative(index, index) if self.relative else None
+        x, maps = self.encoder(embedded, Context(visible_keys(visible), bias), recalls)
         return self.head(x, visible, *asked), under("encoder", maps)
 
 
@@ -93,6 +98,7 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
         ),
         Stack([block() for _ in range(config.layers)], nn.Identity()),
         head,
+        RelativeBias(config.heads, config.buckets) if config.buckets else None,
     )
 
 

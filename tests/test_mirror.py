@@ -39,6 +39,7 @@ TESTED_ELSEWHERE = {
     "export/graphs/builder.py": "tests/export/graphs/test_gradient.py",
     "export/graphs/float16.py": "tests/end_to_end/test_precisions_and_opsets.py",
     "export/graphs/gradient_rules.py": "tests/export/graphs/test_gradient.py",
+    "export/graphs/index_rules.py": "tests/export/graphs/test_gradient.py",
     "export/graphs/gru.py": "tests/end_to_end/test_captions_over_http.py",
     "export/graphs/integrated.py": "tests/end_to_end/test_fidelity_of_scores.py",
     "export/graphs/libra.py": "tests/end_to_end/test_fidelity_of_scores.py",

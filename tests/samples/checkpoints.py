@@ -4,7 +4,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -235,6 +235,15 @@ def bert(kind: Any, config: Any = T.BertConfig, **options: Any) -> Reference:
     return Reference(lambda: kind(config(**{**small, **LABELS, **options})), BERT_PARTS)
 
 
+def mpnet(kind: Any, **options: Any) -> Reference:
+    sizes = {"pad_token_id": 1, "max_position_embeddings": 42, **options}
+    return replace(bert(kind, T.MPNetConfig, **sizes), parts={"encoder": (r"layer\.\d+\.attention\.attn", "v", "o")})
+
+
+def words_of_mpnet() -> Tokenizer:
+    return around(word_pieces("<s>", "</s>", "<pad>", "<mask>", "[UNK]", offset=1), "<s>", "</s>")
+
+
 def distilbert(kind: Any, **options: Any) -> Reference:
     small = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": 130, "max_position_embeddings": 40}
     sizes = {**small, "attn_implementation": "eager", **LABELS, **options}
@@ -281,6 +290,7 @@ MEAN_SQRT = {
     | {"pooling_mode_mean_tokens": False, "pooling_mode_mean_sqrt_len_tokens": True}
 }
 MAXIMUM = {"1_Pooling/config.json": {"embedding_dimension": 16, "pooling_mode": "max", "include_prompt": True}}
+MEAN = {"1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True}}
 ROBERTA = {"pad_token_id": 1, "vocab_size": 300, "type_vocab_size": 1}
 BEAMS = {"num_beams": 4, "length_penalty": 0.7, "early_stopping": True, "max_length": 14}
 
@@ -502,6 +512,14 @@ CASES = {
     "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
     "distilbert-features": Case(
         distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces, pooling="max"
+    ),
+    "mpnet": Case(mpnet(T.MPNetForSequenceClassification), "text-classification", {}, words_of_mpnet),
+    "mpnet-mask": Case(
+        mpnet(T.MPNetForMaskedLM, hidden_act="relu"), "fill-mask",
+        {"tokenizer_config.json": {"mask_token": "<mask>"}}, words_of_mpnet, exported=True,
+    ),
+    "mpnet-features": Case(
+        mpnet(T.MPNetModel), "feature-extraction", SENTENCES | MEAN, words_of_mpnet, pooling="mean"
     ),
     "gpt2": Case(
         gpt2(scale_attn_by_inverse_layer_idx=True, n_inner=20, activation_function="relu"), "text-generation",

@@ -13,6 +13,7 @@ from export.checkpoints.families.gpt2 import GPT2
 from export.checkpoints.families.m2m_100 import M2M_100
 from export.checkpoints.families.marian import MARIAN
 from export.checkpoints.families.mbart import MBART
+from export.checkpoints.families.mpnet import MPNET
 from export.checkpoints.families.pegasus import PEGASUS
 from export.checkpoints.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from export.checkpoints.families.swin import SWIN
@@ -25,7 +26,7 @@ from export.checkpoints.family import Family
 _ALL = (
     *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS, SWIN, SWINV2),
     *(DETR, TABLE_TRANSFORMER, CONDITIONAL_DETR, YOLOS),
-    *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, GPT2),
+    *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, MPNET, GPT2),
     *(MARIAN, BART, MBART, PEGASUS, M2M_100),
 )
 

@@ -35,6 +35,7 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "DistilBertTokenizer": _BERT_DEFAULTS,
     "ElectraTokenizer": _BERT_DEFAULTS,
     "GPT2Tokenizer": _BYTE_DEFAULTS,
+    "MPNetTokenizer": _BERT_DEFAULTS,
     "MobileBertTokenizer": _BERT_DEFAULTS,
     "RobertaTokenizer": _BYTE_DEFAULTS,
     "XLMRobertaTokenizer": _PIECE_DEFAULTS,

@@ -25,6 +25,7 @@ ROBERTA_SPECIALS = {
     "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
     "cls_token": "<s>", "mask_token": "<mask>",
 }  # fmt: skip
+MPNET_SPECIALS = ROBERTA_SPECIALS | {"unk_token": "[UNK]"}
 GPT2_SPECIALS = dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>")
 CLASSES = {
     "bert": "BertTokenizer",
@@ -32,6 +33,7 @@ CLASSES = {
     "roberta": "RobertaTokenizer",
     "bart": "BartTokenizer",
     "gpt2": "GPT2Tokenizer",
+    "mpnet": "MPNetTokenizer",
 }
 """`model_type` -> the class of its tokenizer where a checkpoint names none."""
 
@@ -92,6 +94,16 @@ def _word_pieces(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: 
     return tokenizer
 
 
+def _mpnet(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
+    """Build the tokenizer of MPNet (Song et al. 2020): BERT's words, with RoBERTa's tokens around them."""
+    tokenizer = _word_pieces(checkpoint, settings, specials)
+    last, first = (specials[role].content for role in ("sep_token", "cls_token"))
+    tokenizer.post_processor = processors.RobertaProcessing(
+        _placed(tokenizer, last), _placed(tokenizer, first), trim_offsets=True, add_prefix_space=False
+    )
+    return tokenizer
+
+
 def _byte_pairs(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
     """Build the tokenizer of GPT-2 (Radford et al. 2019) without what stands around a text: bytes, joined by rules."""
     merges = [tuple(line.split(" ")) for line in _lines(checkpoint, MERGES) if line and not line.startswith("#version")]
@@ -144,6 +156,7 @@ BUILDERS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str], Builder]] = {
     "RobertaTokenizer": ((PAIRS, MERGES), ROBERTA_SPECIALS, _roberta),
     "BartTokenizer": ((PAIRS, MERGES), ROBERTA_SPECIALS, _roberta),
     "GPT2Tokenizer": ((PAIRS, MERGES), GPT2_SPECIALS, _gpt2),
+    "MPNetTokenizer": ((WORDS,), MPNET_SPECIALS, _mpnet),
 }
 """Class of tokenizer -> the files that it needs, its special tokens by default, and what builds it."""
 

@@ -74,6 +74,7 @@ CASES = {
         "bert", word_pieces, {"specials": ("<pad>", "<unk>", "<s>", "</s>", "<mask>")},
         {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": MASK},
     ),
+    "mpnet": ("mpnet", word_pieces, {"specials": ("<s>", "[UNK]", "</s>", "<pad>", "<mask>")}, {"mask_token": MASK}),
     "roberta": ("roberta", byte_pairs, {}, {"mask_token": MASK}),
     "roberta that begins with a space": ("roberta", byte_pairs, {}, {"add_prefix_space": True, "mask_token": MASK}),
     "bart": ("bart", byte_pairs, {}, {"tokenizer_class": "BartTokenizer", "mask_token": MASK}),
