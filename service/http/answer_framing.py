@@ -31,9 +31,12 @@ class AnswerTransport:
         self._transport, self._loop, self._close = transport, loop, close
         self.is_closing = transport.is_closing
         self._held = b""
+        self._ended = False
 
     def write(self, data: bytes) -> None:
         """Write now, or a head soon."""
+        if self._ended:
+            return
         if self._held or not data.startswith(b"HTTP/1.1 "):
             data, self._held = self._held + data, b""
             self._transport.write(data)
@@ -46,6 +49,11 @@ class AnswerTransport:
         data, self._held = self._held, b""
         if data and not self._transport.is_closing():
             self._transport.write(data)
+
+    def end(self) -> None:
+        """Write what is held, and take nothing more: the connection is being half-closed."""
+        self.flush()
+        self._ended = True
 
     def close(self) -> None:
         """Close in the protocol's way."""

@@ -318,6 +318,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._half_closed = True
         self.pipeline.clear()
         self._unparsed.clear()
+        self._answer_transport.end()
         self.transport.write_eof()
         self._discard(seconds)
 
@@ -385,6 +386,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         refusal.headers |= {"Connection": "close", "X-Request-Id": request, "X-Content-Type-Options": "nosniff"}
         answer = problem(refusal.status, refusal.detail, headers=refusal.headers)
         self.metrics.refusals.labels(reason(refusal)).inc()
+        self._answer_transport.flush()  # it may hold a 100 (Continue)
         self.transport.write(bytes_of(answer))
         log.info("connection refused", request=request, status=int(refusal.status), reason=refusal.detail)
 

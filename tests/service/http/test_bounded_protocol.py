@@ -556,3 +556,15 @@ def test_a_client_that_leaves_behind_a_pipelined_request_is_no_failure(light):
         time.sleep(1)
         lines = [json.loads(line) for line in client.lines()]
     assert [one for one in lines if one["level"] == "error"] == []
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_body_that_breaks_while_its_client_is_told_to_continue_is_refused_once(server, together):
+    head = CHUNKED.replace(b"Host", b"Expect: 100-continue\r\nHost")
+    for pause in range(0, 1000, 50):
+        with server.connect() as client:
+            client.sendall(head + b"ZZ\r\n" if together else head)
+            if not together:
+                time.sleep(pause * 1e-6)
+                client.sendall(b"ZZ\r\n")
+            assert read_all(client).count(b"HTTP/1.1 400") == 1
