@@ -135,6 +135,8 @@ class Workers:
             elif received and received.si_signo == ALIVE:
                 self._silent_looks |= dict.fromkeys(self._numbers(received.si_pid), 0)
             elif received and received.si_signo == signal.SIGCHLD:
+                while told := signal.sigtimedwait({READY}, 0):  # sent before, and given later, as the higher number
+                    self._note_ready(told.si_pid)
                 for number, process in list(self._processes.items()):
                     if process.poll() is not None:
                         self._note_end(number)

@@ -11,29 +11,24 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
+import structlog
 
+from service.process import workers
 from service.process.workers import LOOK_SECONDS
 from tests.conftest import ROOT, served, start
 from tests.samples.changed_artifacts import newer
 from tests.samples.http_requests import CLASSIFY, SEVEN
+from tests.samples.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
 
 
 def events(client, name):
     return [line for line in map(json.loads, client.lines()) if line["event"] == name]
-
-
-def until(true, seconds=60):
-    """Wait for something; return it."""
-    last = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < last, "it does not come"
-        time.sleep(0.05)
-    return found
 
 
 def ask(client, **headers):
@@ -303,3 +298,27 @@ def test_workers_report_a_fault_at_start_once_with_the_status_of_a_single_proces
     assert said.count("artifact cannot be used") == 1
     assert json.loads(said.splitlines()[-1])["event"] == "artifact cannot be used"
     assert "Traceback" not in said
+
+
+def test_a_worker_that_ends_as_it_becomes_ready_is_started_again(monkeypatch, tmp_path):
+    """Signals are given in the order of their numbers: the end of a worker comes before what it told."""
+
+    class Ended:
+        pid, returncode = 1234, -signal.SIGKILL
+
+        def poll(self):
+            return self.returncode
+
+    monkeypatch.setattr(workers, "release", lambda folder, pid, counted: None)
+    monkeypatch.setattr(workers.Workers, "_reap_orphans", lambda self: self._stop(signal.SIGTERM))
+    pending = [SimpleNamespace(si_signo=signal.SIGCHLD), SimpleNamespace(si_signo=workers.READY, si_pid=Ended.pid)]
+    monkeypatch.setattr(
+        signal, "sigtimedwait",
+        lambda among, seconds: pending.pop(0) if pending and pending[0].si_signo in among else None,
+    )  # fmt: skip
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda how, signals: None)
+    supervisor = workers.Workers(1, {workers.SHARED_FOLDER_VARIABLE: str(tmp_path)})
+    supervisor._processes, supervisor._start_at = {0: Ended()}, {}
+    with structlog.testing.capture_logs() as said:
+        assert supervisor.run() == 0
+    assert [line["event"] for line in said] == ["worker ended, and is started again"]
