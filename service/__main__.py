@@ -43,8 +43,8 @@ def main() -> int:
         return 0 if wants_help else 2
     gc.disable()  # until all models are ready: almost all that is made until then stays
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy computes little here, and its idle threads spin
-    if hasattr(signal, "SIGHUP") and worker is None:  # a worker keeps the signal pending
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):  # it stays pending until the models are there, and then reloads them
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
         settings = read_settings()
     except SettingsError as error:

@@ -140,7 +140,7 @@ class Server(uvicorn.Server):
         self.listens.set()
         if hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._begin_reload)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # in a worker it was blocked until now
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})  # it was blocked until now
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """The process of the service before there is a server: a stop that is asked for, and what the trial may read of it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.conftest import served as serving
+from tests.samples.waiting import until
 
 
 def served(artifacts, *before):
@@ -58,3 +61,18 @@ def test_the_trial_cannot_read_the_memory_of_the_service(light):
     confined = "os.environ['REGARD_DECODE'] = 'confined'"
     done = served(light, confined, f"os.register_at_fork(before=lambda: ({tell}, os._exit(0)))")
     assert [line for line in done.stdout.splitlines() if line.startswith("dumpable")] == ["dumpable 0"], done.stderr
+
+
+def test_a_reload_that_is_asked_for_while_models_load_comes_once_they_are_there(light):
+    code = """if True:
+        import os, runpy, signal, sys
+        asked = []
+        def ask():
+            if not asked:
+                asked.append(os.kill(os.getpid(), signal.SIGHUP))
+        os.register_at_fork(after_in_parent=ask)  # the trial of the first artifact
+        sys.argv = ["service"]
+        runpy.run_module("service", run_name="__main__")
+    """
+    with serving(light, program=["-c", code]) as client:
+        until(lambda: "reload" in [json.loads(line)["event"] for line in client.lines()])
