@@ -190,12 +190,14 @@ def _bytes_of(manifest: Manifest) -> int:
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Limit the address space of this process to what it has now and `more_bytes`. Linux only."""
+    """Limit the address space of this process to what it has now and `more_bytes`, or as it is. Linux only."""
     try:
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except (ImportError, OSError):
         return
-    limit = min(pages * resource.getpagesize() + more_bytes, sys.maxsize)  # a manifest may name any sizes
-    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    limit = min(pages * resource.getpagesize() + more_bytes, most)  # a manifest may name any sizes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))

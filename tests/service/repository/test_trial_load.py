@@ -1,7 +1,9 @@
 import json
 import os
 import re
+import resource
 import signal
+import sys
 from contextlib import closing
 
 import pytest
@@ -72,3 +74,12 @@ def test_a_trial_answers_for_the_artifact_that_is_asked_for_and_says_which_it_tr
         with pytest.raises(ArtifactError, match="it ends a process"):
             trial.outcome(tmp_path / "digits/2", exact=True)
         assert not trial.tries(digits)
+
+
+@pytest.mark.parametrize(("hard", "limit"), [(1 << 40, 1 << 40), (resource.RLIM_INFINITY, sys.maxsize)])
+def test_a_trial_keeps_to_the_hard_limit_of_its_process(monkeypatch, hard, limit):
+    limits = []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1 << 30, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, both: limits.append(both))
+    trial_load._limit_memory(sys.maxsize)
+    assert limits == [(limit, hard)]
