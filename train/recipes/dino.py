@@ -123,7 +123,7 @@ def embed(vit: nn.Module, view: Tensor) -> Tensor:
     grid = others.T.reshape(1, -1, *CONFIG.grid)
     x = x + F.interpolate(grid, x.shape[-2:], mode="bicubic")
     token = (vit.class_token + first).expand(len(x), -1, -1)
-    states, _ = vit.encoder(torch.cat((token, x.flatten(2).transpose(1, 2)), dim=1), None)
+    states, _ = vit.encoder(torch.cat((token, x.flatten(2).transpose(1, 2)), dim=1))
     return vit.head(states)
 
 
