@@ -95,7 +95,6 @@ TESTED_ELSEWHERE = {
     "service/inputs/artifact_inputs.py": "tests/end_to_end/test_detection_over_http.py",
     "service/inputs/encoded_images.py": "tests/service/api/test_request_parsing.py",
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
-    "service/inputs/tokenization.py": "tests/end_to_end/test_families_over_http.py",
     "service/keys.py": "tests/service/http/test_api_keys.py",
     "service/repository/detector.py": "tests/end_to_end/test_detection_over_http.py",
     "service/repository/generator.py": "tests/service/generation/test_decode_loop.py",

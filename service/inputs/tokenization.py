@@ -10,8 +10,12 @@ from contract.part import FileName
 from service.errors import TooLarge, Unacceptable
 from service.inputs.model_input import Pair, Text, Token
 
-MAX_CHARACTERS_PER_TOKEN = 32
-"""A text of more characters than this for each token that the model may take is refused before it is tokenized."""
+CHARACTERS_PER_TOKEN = 32
+"""The first part of a text that is tokenized has this many characters for each token that the model may take."""
+MOST_CHARACTERS = 1 << 20
+"""Characters of a text that are tokenized at most, in ever larger parts, until the model's tokens are full."""
+GROWTH = 4
+"""How many times as long each part is as the one before."""
 AVERAGE_DECAY = 0.95
 """Each text multiplies the weight of earlier texts by this, in the average number of characters per token."""
 
@@ -37,14 +41,14 @@ class TextTokenizer:
     def encode(self, text: Text, *, truncate: bool = False, any_length: bool = False) -> list[Token]:
         """Return the tokens of a text or a pair. With `truncate`, the end of a text that is too long is cut off.
 
-        Raises Unacceptable for no token and, unless `any_length`, for more than the model takes, and TooLarge for more
-        characters than MAX_CHARACTERS_PER_TOKEN times as many.
+        Raises Unacceptable for no token and, unless `any_length`, for more than the model takes; TooLarge where a part
+        of a text has more already, and where its first tokens are not found within MOST_CHARACTERS.
         """
         texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
-        if sum(map(len, texts)) > self._limit * MAX_CHARACTERS_PER_TOKEN:
-            if not truncate:
-                raise TooLarge(f"input: at most {self._limit} tokens, given {sum(map(len, texts))} characters")
-            texts = [one[: self._limit * MAX_CHARACTERS_PER_TOKEN] for one in texts]
+        parts = [self._first_part(one) for one in texts]
+        if parts != texts and not truncate:
+            raise TooLarge(f"input: at most {self._limit} tokens, given {sum(map(len, texts))} characters")
+        texts = parts
         encoding: Encoding = (self._truncating_tokenizer if truncate else self._tokenizer).encode(
             texts[0], texts[1] if len(texts) > 1 else None
         )
@@ -74,6 +78,24 @@ class TextTokenizer:
             )
         ]
 
+    def _first_part(self, text: str) -> str:
+        """Return the beginning of a text that has more tokens than the model takes, or all of it.
+
+        A tokenizer may drop or join any number of characters, so that only tokens say how much of a text is enough.
+        """
+        most = max(MOST_CHARACTERS, self._limit * CHARACTERS_PER_TOKEN)
+        size = self._limit * CHARACTERS_PER_TOKEN
+        while size < len(text):
+            part = text[:size]
+            if len(self._tokenizer.encode(part, add_special_tokens=False).ids) > self._limit:
+                return part
+            if size == most:
+                raise TooLarge(
+                    f"input: must have its first {self._limit} tokens in at most {most} characters, given {len(text)}"
+                )
+            size = min(size * GROWTH, most)
+        return text
+
     def holds(self, index: int) -> bool:
         """Return whether there is a token of this index."""
         return index >= 0 and self._tokenizer.id_to_token(index) is not None
@@ -84,7 +106,7 @@ class TextTokenizer:
 
     def single(self, text: str) -> int | None:
         """Return the token that a text is, or the entry of the vocabulary of that name; None if there is none."""
-        if len(text) > MAX_CHARACTERS_PER_TOKEN:
+        if len(text) > CHARACTERS_PER_TOKEN:
             return None
         entry: int | None = self._tokenizer.token_to_id(text)
         try:

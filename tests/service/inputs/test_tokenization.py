@@ -1,0 +1,72 @@
+"""Texts are cut where the model's tokens are full, however many characters a tokenizer drops or joins."""
+
+from types import SimpleNamespace
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from service.errors import TooLarge, Unacceptable
+from service.inputs import tokenization
+from service.inputs.model_input import Pair
+from service.inputs.tokenization import CHARACTERS_PER_TOKEN, TextTokenizer
+
+LIMIT = 8
+FIRST = LIMIT * CHARACTERS_PER_TOKEN
+SENTENCE = "the cat sat on the mat"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    """Words, between two special tokens; spaces and control characters are dropped."""
+    words = ["[UNK]", "[CLS]", "[SEP]", *sorted(set(SENTENCE.split()))]
+    made = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    made.add_special_tokens(["[CLS]", "[SEP]"])
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    file = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    made.save(str(file))
+    return TextTokenizer(SimpleNamespace(path=lambda name: file, to_load=lambda name: file), file.name, LIMIT)
+
+
+def texts_of(tokens):
+    return [token.text for token in tokens]
+
+
+@pytest.mark.parametrize("truncate", [True, False])
+@pytest.mark.parametrize("dropped", [" ", "\u0000", "\n \t"])
+@pytest.mark.parametrize("where", ["before", "between", "behind"])
+def test_characters_that_a_tokenizer_drops_count_for_nothing(tokenizer, dropped, where, truncate):
+    many = dropped * (20 * FIRST)
+    given = {
+        "before": many + SENTENCE, "between": SENTENCE.replace(" ", f" {many}", 1), "behind": SENTENCE + many,
+    }[where]  # fmt: skip
+    assert texts_of(tokenizer.encode(given, truncate=truncate)) == texts_of(tokenizer.encode(SENTENCE))
+
+
+def test_a_text_of_too_many_tokens_is_cut_where_they_are_full_or_refused(tokenizer):
+    long = " ".join([SENTENCE] * FIRST)
+    assert texts_of(tokenizer.encode(long, truncate=True)) == ["[CLS]", *SENTENCE.split(), "[SEP]"]
+    with pytest.raises(TooLarge, match=f"^input: at most {LIMIT} tokens, given {len(long)} characters$"):
+        tokenizer.encode(long)
+    with pytest.raises(Unacceptable, match=f"^input: at most {LIMIT} tokens, given 9$"):
+        tokenizer.encode(f"{SENTENCE} mat")
+
+
+def test_each_text_of_a_pair_is_cut_as_if_it_were_whole(tokenizer):
+    for first, second in ((SENTENCE, f"{SENTENCE} " * 9), ("the", SENTENCE), (f"{SENTENCE} " * 9, "mat")):
+        spread = [" " * 30 * FIRST + text.replace(" ", " " * FIRST) for text in (first, second)]
+        wanted = tokenizer.encode(Pair(first, second), truncate=True)
+        found = tokenizer.encode(Pair(*spread), truncate=True)
+        assert [(one.text, one.sequence) for one in found] == [(one.text, one.sequence) for one in wanted]
+
+
+def test_tokens_are_looked_for_within_a_bound(tokenizer, monkeypatch):
+    monkeypatch.setattr(tokenization, "MOST_CHARACTERS", 5 * FIRST)
+    given = " " * 5 * FIRST + SENTENCE
+    words = f"^input: must have its first {LIMIT} tokens in at most {5 * FIRST} characters, given {len(given)}$"
+    for truncate in (True, False):
+        with pytest.raises(TooLarge, match=words):
+            tokenizer.encode(given, truncate=truncate)
+    assert texts_of(tokenizer.encode(" " * 4 * FIRST + SENTENCE)) == texts_of(tokenizer.encode(SENTENCE))
