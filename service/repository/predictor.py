@@ -174,5 +174,5 @@ class MaskFiller(Predictor):
         return self.tokenizer.single(text)
 
     def text_of(self, token: int) -> str:
-        """Return the text of one token."""
-        return self.tokenizer.decode([token])
+        """Return the text of one token, of special ones too."""
+        return self.tokenizer.text_of(token)
