@@ -174,6 +174,9 @@ def _apply_settings(content: dict[str, Any], settings: dict[str, Any], defaults:
     """
     if settings.get("truncation_side", "right") != "right":
         raise CheckpointError(f"{SETTINGS_FILE}: truncation_side must be right, given {settings['truncation_side']!r}")
+    own = (content.get("truncation") or {}).get("direction", "Right")
+    if own != "Right" and "truncation_side" not in settings:
+        raise CheckpointError(f"{TOKENIZER_FILE}: truncation.direction must be Right, given {str(own)[:16]!r}")
     if settings.get("tokenizer_class") in AS_SAVED:
         return
     if defaults is _BERT_DEFAULTS and (content.get("normalizer") or {}).get("type") != "BertNormalizer":

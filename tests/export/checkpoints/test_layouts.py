@@ -266,6 +266,11 @@ def no_number(folder):
     edit(folder, "tokenizer.json", lambda it: it["added_tokens"][0].update(id="0"))
 
 
+def cut_at_the_left(folder):
+    cut = {"direction": "Left", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
+    edit(folder, "tokenizer.json", lambda it: it.update(truncation=cut))
+
+
 QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 
 
@@ -285,6 +290,7 @@ QUERY = "bert.encoder.layer.0.attention.self.query.weight"
             "tokenizer_config.json: extra_special_tokens: 'dog' must be an added",
         ),
         ("roberta", tokenized(split_special_tokens=True), "tokenizer_config.json: split_special_tokens must be false"),
+        ("bert", cut_at_the_left, "tokenizer.json: truncation.direction must be Right, given 'Left'"),
         (
             "bert",
             added(lambda: {QUERY: torch.full((16, 16), torch.nan)}),
