@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from contract.manifest import Kind, Method
-from model.attention import KeyValue, Maps
+from model.attention import KeyValue, Maps, of_each_head
 from model.attention_variants import along_lines
 from model.attribution import entering
 from model.cache import recording
@@ -153,9 +153,9 @@ class Traced(nn.Module):
         return [self.model.get_submodule(name).get_parameter("output.weight").detach().T for name in kind.maps]
 
 
-def values_of(recorded: Sequence[KeyValue]) -> list[Tensor]:
-    """Return the values of recorded keys and values."""
-    return [value for _, value in recorded]
+def values_of(recorded: Sequence[KeyValue], heads: int | None = None) -> list[Tensor]:
+    """Return the values of recorded keys and values, those of each of `heads` heads of queries if these share them."""
+    return [of_each_head(value, heads) if heads else value for _, value in recorded]
 
 
 class TracedViT(Traced):
@@ -221,7 +221,7 @@ class TracedGPT(Traced):
         """Run the model; return its answer, maps and values."""
         recorded: list[KeyValue] = []
         logits, maps = self.model(*inputs, [recording(recorded)] * len(self.kinds[0].maps))
-        return Observed(logits, self.by_kind(maps), [values_of(recorded)])
+        return Observed(logits, self.by_kind(maps), [values_of(recorded, self.kinds[0].heads)])
 
 
 class TracedTransformer(Traced):

@@ -16,7 +16,7 @@ Maps: TypeAlias = dict[str, Tensor]
 """Path of the module that attended -> its weights, (batch, heads, query, key), which multiplied the values."""
 
 KeyValue: TypeAlias = tuple[Tensor, Tensor]
-"""The keys and values that one attention reads, each (batch, heads, key, width of a head)."""
+"""The keys and values that one attention reads, each (batch, key heads, key, width of a head)."""
 
 Recall: TypeAlias = Callable[[KeyValue], KeyValue]
 """Takes the keys and values of the tokens given now, returns those to look at: the same ones, or a whole cache."""
@@ -130,6 +130,13 @@ def rotated(x: Tensor, rotation: Rotation) -> Tensor:
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
 
 
+def of_each_head(x: Tensor, heads: int) -> Tensor:
+    """Give each head of queries the key head that it shares: (batch, heads, key, width) of (batch, key heads, ...)."""
+    if x.shape[1] == heads:
+        return x
+    return x.unsqueeze(2).expand(-1, -1, heads // x.shape[1], -1, -1).flatten(1, 2)
+
+
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side on slices of the width, joined by one projection (section 3.2.2).
 
@@ -183,20 +190,13 @@ class MultiHeadAttention(nn.Module):
         return self._mix(_turned(query, context), remembered, context)
 
     def _mix(self, query: Tensor, remembered: KeyValue, context: Context) -> tuple[Tensor, Maps]:
-        key, value = (self._shared(one) for one in remembered)
+        key, value = (of_each_head(one, self.heads) for one in remembered)
         mixed, weights = attend(query, key, value, context.visible, self.score, self.select, context.bias)
         return self.output(mixed.transpose(1, 2).flatten(2)), {"": weights}  # (batch, query, width)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         x = x.reshape(x.shape[0], x.shape[1], heads, -1)  # (batch, token, heads, width of a head)
         return x.transpose(1, 2)  # (batch, heads, token, width of a head)
-
-    def _shared(self, x: Tensor) -> Tensor:
-        """Give each head of queries the key head that it shares: (batch, heads, key, width of a head)."""
-        if self.key_heads == self.heads:
-            return x
-        spread = x.unsqueeze(2).expand(-1, -1, self.heads // self.key_heads, -1, -1)
-        return spread.flatten(1, 2)
 
 
 def _placed(x: Tensor, context: Context) -> Tensor:

@@ -14,7 +14,10 @@ from model.layers import ACTIVATIONS, Embedding, FeedForward, tied_linear
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT; `length` is the most tokens."""
+    """Sizes of a GPT; `length` is the most tokens.
+
+    There may be fewer heads of keys and values (`key_heads`) than of queries; caches hold those.
+    """
 
     vocabulary: int
     length: int
@@ -24,6 +27,12 @@ class GPTConfig:
     hidden: int
     activation: str = "gelu_tanh"
     epsilon: float = 1e-5
+    key_heads: int | None = None
+
+    @property
+    def head_width(self) -> int:
+        """How wide a head is."""
+        return self.width // self.heads
 
 
 GPT_SIZES = {
@@ -83,7 +92,7 @@ def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
 
     def block() -> PreNormBlock:
         return PreNormBlock(
-            MultiHeadAttention(config.width, config.heads),
+            MultiHeadAttention(config.width, config.heads, key_heads=config.key_heads),
             FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
             norm,
         )

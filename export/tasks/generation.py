@@ -40,13 +40,13 @@ def text_continuer(
     made_by: dict[str, Any],
 ) -> Source:
     """Plan the graphs of a decoder alone: `encode` and `decode` continue a text, the others show its attention."""
-    layers, heads, head = config.layers, config.heads, config.width // config.heads
+    layers, key_heads, head = config.layers, config.key_heads or config.heads, config.head_width
     path = "decoder.blocks.{}.attention"
-    kind = attention_kind("decoder", path, layers, heads, "target", "target_input", *GRADIENT_METHODS)
+    kind = attention_kind("decoder", path, layers, config.heads, "target", "target_input", *GRADIENT_METHODS)
     source, target = token_port("source"), token_port("target")
     states = _keys_and_values(path, layers)
-    past, present = cache_ports(dict.fromkeys(states, head), heads)
-    prompt = tuple(float_port(f"past.{state}", "batch", heads, "source", head) for state in states)
+    past, present = cache_ports(dict.fromkeys(states, head), key_heads)
+    prompt = tuple(float_port(f"past.{state}", "batch", key_heads, "source", head) for state in states)
     logits = float_port("logits", "batch", "target", config.vocabulary)
     upper_bounds: UpperBounds = {
         **dict.fromkeys(("source", "target", "token"), config.vocabulary),

@@ -19,14 +19,17 @@ from export.errors import CheckpointError, ExportError
 from export.graphs.torch_export import trace
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
+from model.gpt import GPTConfig
 from model.transformer import vaswani
 from model.vit import vit
 from model.vit_variants import axial
+from model.vocabularies import ALPHABET, SPECIALS
 from tests.conftest import ROOT
 from tests.samples.export_models import (
     TRANSFORMER,
     VIT,
     classifier,
+    continuer,
     opened,
     sharpened,
     translator,
@@ -332,3 +335,14 @@ def test_weights_and_predictions_cannot_be_left_out(tmp_path, monkeypatch):
     with pytest.raises(ExportError, match="raw: encoder: must agree"):
         export(classifier(), "1", tmp_path, without=METHODS)
     assert not list(tmp_path.iterdir())
+
+
+def test_caches_hold_the_heads_of_keys_and_every_method_those_of_queries(tmp_path):
+    """The export holds every graph, and steps with a cache, against the definition in float64."""
+    config = GPTConfig(len(SPECIALS) + len(ALPHABET), length=16, width=16, layers=2, heads=4, hidden=20, key_heads=2)
+    manifest = read_artifact(export(continuer(config), "1", tmp_path)).manifest
+    caches = [port for port in manifest.graphs["decode"].inputs if port.name.startswith("past.")]
+    assert {port.axes for port in caches} == {("batch", 2, "capacity", 4)}
+    (kind,) = manifest.attention
+    assert kind.heads == 4
+    assert set(kind.methods) == {"raw", *METHODS}

@@ -9,9 +9,10 @@ from contract.manifest import ImageRule, TextRule
 from export.checkpoints.tokenizers.tokenizer import character_tokenizer
 from export.pack import GraphWriter
 from export.pipeline import write_graphs
-from export.tasks.generation import text_to_text
+from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.windows import windowed_image_model
+from model.gpt import gpt
 from model.swin import SwinConfig, swin
 from model.transformer import StackSizes, TransformerConfig, vaswani
 from model.vit import ViTConfig, vit
@@ -71,6 +72,20 @@ def translator(model=None, config=TRANSFORMER):
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=48),
         rules=Generation(start=1, end=2, max_new_tokens=12, caches=(), memory=()),
+        made_by={},
+    )
+
+
+def continuer(config):
+    torch.manual_seed(0)
+    return text_continuer(
+        "continued",
+        sharpened(gpt(config)),
+        config,
+        family="gpt",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=0),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
+        rules=Generation(start=None, end=2, max_new_tokens=config.length, caches=(), memory=()),
         made_by={},
     )
 
