@@ -10,6 +10,7 @@ from model.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall,
 from model.blocks import PreNormBlock, Stack
 from model.cache import Slots, recording
 from model.layers import ACTIVATIONS, Embedding, FeedForward, tied_linear
+from model.positions import Rotary
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,12 @@ GPT_SIZES = {
 
 
 class GPT(nn.Module):
-    """Predict every token from those before it."""
+    """Predict every token from those before it. With `rotary`, queries and keys are turned by their positions."""
 
-    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear) -> None:
+    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear, rotary: Rotary | None = None) -> None:
         super().__init__()
         self.embed = embed
+        self.rotary = rotary
         self.decoder = decoder
         self.head = head
 
@@ -70,15 +72,19 @@ class GPT(nn.Module):
         token and position (batch); `past` as `Slots` takes it.
         """
         slots = Slots(past, position)
-        x, maps = self.decoder(self.embed(token[:, None], position[:, None]), Context(slots.visible), slots.recalls)
+        at = position[:, None]
+        x, maps = self.decoder(self.embed(token[:, None], at), self._context(slots.visible, at), slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
     def _states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         length = tokens.shape[1]
         index = torch.arange(length, device=tokens.device)
-        context = Context(causal(length, tokens.device))
+        context = self._context(causal(length, tokens.device), index)
         states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), context, recalls)
         return states  # (batch, token, width), and maps
+
+    def _context(self, visible: Tensor, positions: Tensor) -> Context:
+        return Context(visible, rotation=self.rotary(positions) if self.rotary else None)
 
 
 def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:

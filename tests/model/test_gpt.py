@@ -1,10 +1,14 @@
 """A decoder alone: the past decides, and decoding with a cache is one pass."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from model.gpt import GPTConfig, gpt
+from model.positions import Rotary
 from tests.samples.attention_reference import sharpen
 
 CONFIG = GPTConfig(13, length=12, width=8, layers=3, heads=2, hidden=20)
@@ -27,8 +31,16 @@ def test_no_token_sees_a_later_one():
         assert weights.triu(1).abs().max() == 0
 
 
-def test_steps_from_remembered_keys_and_values_give_what_one_pass_gives():
-    module, capacity = model(), 9
+def turning():
+    """A GPT of which two heads of queries share one of keys, and all are turned by their positions."""
+    module = gpt(replace(CONFIG, heads=4, key_heads=2, width=16))
+    module.rotary = Rotary(4)
+    return sharpen(module).eval()
+
+
+@pytest.mark.parametrize("make", [model, turning])
+def test_steps_from_remembered_keys_and_values_give_what_one_pass_gives(make):
+    module, capacity = make(), 9
     lengths = torch.tensor([2, 4])  # of two prompts, padded on the right
     with torch.no_grad():
         whole, maps = module(TOKENS)
