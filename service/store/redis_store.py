@@ -110,7 +110,8 @@ class RedisStore:
         self._timeout = timeout
         self._patience = patience
         self._putting: set[asyncio.Task[None]] = set()
-        self._failures = (RedisError, OSError)
+        self._failures = (RedisError, OSError, ValueError, RecursionError)
+        """The last two are of an answer that its client cannot read: a number of letters, lists in lists."""
         self._answered_error = ResponseError
         """The server answers, but with an error, such as one for a value of another type."""
         self._breaker = CircuitBreaker(FAILURES_TO_OPEN, OPEN_SECONDS)
@@ -167,9 +168,10 @@ class RedisStore:
             return None
         if not self._breaker.allows():
             raise NotReady(UNREACHABLE, seconds=math.ceil(self._breaker.seconds_left))
+        name = entry_name(id, owner)
         try:
             async with asyncio.timeout(self._timeout):
-                value = await self._redis.get(ENTRY_KEY_PREFIX + entry_name(id, owner))
+                value = await self._redis.get(ENTRY_KEY_PREFIX + name)
         except self._failures as error:
             if isinstance(error, self._answered_error) and str(error).startswith("WRONGTYPE"):
                 self._succeed()

@@ -1,6 +1,7 @@
 """What is stored in Redis: bounds that replicas share, and a server that fails, hangs or is gone."""
 
 import asyncio
+import contextlib
 import random
 import time
 
@@ -287,3 +288,25 @@ async def test_a_full_redis_that_evicts_nothing_refuses_a_put_and_keeps_to_its_m
         assert "has memory for what REGARD_KEEP_BYTES allows" in logs[0]["do"]
     finally:
         redis.server.ask("CONFIG", "SET", "maxmemory", 0)
+
+
+@pytest.mark.parametrize(
+    "answer", [b":abc\r\n", b"$abc\r\n", b"*1\r\n" * 5000, b"\x00\xff\r\n", b"-MOVED 1 x:1\r\n", b""]
+)
+async def test_a_server_that_answers_nonsense_is_one_that_fails(answer):
+    async def talk(reader, writer):
+        with contextlib.suppress(ConnectionError):
+            while await reader.readline():
+                writer.write(answer)
+                if not answer:
+                    break
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    url = "redis://{}:{}".format(*server.sockets[0].getsockname())
+    async with server, closing(RedisStore(url, 10, 1000, 60)) as store:
+        with capture_logs() as logs:
+            with pytest.raises(NotReady, match=r"^id: what it stands for is kept on a server that cannot be reached$"):
+                await store.get("a", None)
+            await store.put("b", None, of_size(200))
+        assert [line["event"] for line in logs][:1] == ["redis failed"]
