@@ -386,8 +386,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         refusal.headers |= {"Connection": "close", "X-Request-Id": request, "X-Content-Type-Options": "nosniff"}
         answer = problem(refusal.status, refusal.detail, headers=refusal.headers)
         self.metrics.refusals.labels(reason(refusal)).inc()
-        self._answer_transport.flush()  # it may hold a 100 (Continue)
-        self.transport.write(bytes_of(answer))
+        self._answer_transport.write(bytes_of(answer))  # behind a 100 (Continue), which it may hold
         log.info("connection refused", request=request, status=int(refusal.status), reason=refusal.detail)
 
 
