@@ -50,9 +50,10 @@ class AnswerTransport:
         if data and not self._transport.is_closing():
             self._transport.write(data)
 
-    def end(self) -> None:
-        """Write what is held, and take nothing more: the connection is being half-closed."""
+    def half_close(self) -> None:
+        """Write what is held, say that no more comes, and take nothing more."""
         self.flush()
+        self._transport.write_eof()
         self._ended = True
 
     def close(self) -> None:

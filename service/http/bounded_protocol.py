@@ -318,8 +318,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._half_closed = True
         self.pipeline.clear()
         self._unparsed.clear()
-        self._answer_transport.end()
-        self.transport.write_eof()
+        self._answer_transport.half_close()
         self._discard(seconds)
 
     def _discard(self, seconds: float = math.inf) -> None:
