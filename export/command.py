@@ -27,7 +27,7 @@ from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, M
 from contract.names import BUNDLED, nearest
 from contract.part import NAME
 from export.errors import CheckpointError, ExportError
-from export.progress import received_signals, say, waiting
+from export.progress import harmless, received_signals, say, waiting
 
 if TYPE_CHECKING:
     from export.checkpoints.checkpoint import Checkpoint
@@ -82,10 +82,11 @@ def _export(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:  # an OSError that `main` answers
         raise
     except OSError as error:
-        print(f"{name}: not exported: {error.filename or arguments.to}: {error.strerror}", file=sys.stderr)
+        reason = f"{error.filename or arguments.to}: {error.strerror}"
+        print(f"{name}: not exported: {harmless(reason)}", file=sys.stderr)
         return 2
     except (ExportError, WeightsError) as error:
-        print(f"{name}: not exported: {error}", file=sys.stderr)
+        print(f"{name}: not exported: {harmless(str(error))}", file=sys.stderr)
         return error.exit_status if isinstance(error, ExportError) else ExportError.exit_status
     if importlib.util.find_spec("service"):  # an image that exports does not hold it
         say(f"to serve: {_command_to_serve(arguments.to)}")

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import re
 import resource
 import shutil
 import sys
@@ -116,8 +117,18 @@ def _write(text: str, output: TextIO | None = None) -> None:
         output.flush()
 
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal obeys; lines may end, and have tabs."""
+
+
+def harmless(words: str) -> str:
+    """Return words that may be of a checkpoint's files, with the characters that a terminal would obey as `\\x1b`."""
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", words)
+
+
 def say(line: str, since: float | None = None) -> None:
     """Print a line and, if a start is given, the seconds since it."""
+    line = harmless(line)
     _write(f"{line}\n" if since is None else f"{line:<67}{time.perf_counter() - since:>6.1f} s\n")
 
 

@@ -19,7 +19,7 @@ from regard.models import Description
 from regard.results import Result
 from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
 from regard.showing import described, write
-from regard.terminal import can_show, drawn
+from regard.terminal import can_show, drawn, say
 
 LOG_VARIABLE = "REGARD_LOG_FORMAT"
 EXPORT_EXAMPLE = "regard export path/to/checkpoint --to artifacts"
@@ -38,12 +38,12 @@ def main(given: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except RegardError as error:
-        print(error, file=sys.stderr)
+        say(error, sys.stderr)
         return 1
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter would write again
         if not isinstance(error, BrokenPipeError):  # then whoever read has read enough, such as `head`
-            print(f"{error.filename or 'stdout'}: cannot be written: {error.strerror}", file=sys.stderr)
+            say(f"{error.filename or 'stdout'}: cannot be written: {error.strerror}", sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -157,8 +157,8 @@ def _models(asked: argparse.Namespace) -> int:
     width = max([len(one.name) for one in found], default=0)
     for one in found:
         state = "" if one.ready else " (not ready)"
-        print(f"{one.name:{width}}  {', '.join(one.endpoints)}  {one.about}{state}")
-        print(f"{'':{width}}  methods: {', '.join(one.methods)}" + (f"; best: {one.best}" if one.best else ""))
+        say(f"{one.name:{width}}  {', '.join(one.endpoints)}  {one.about}{state}")
+        say(f"{'':{width}}  methods: {', '.join(one.methods)}" + (f"; best: {one.best}" if one.best else ""))
     return 0
 
 
@@ -179,8 +179,8 @@ def _look(asked: argparse.Namespace) -> int:
             _write(to, lambda: image.save(to))
             if can_show():
                 print(drawn(image), end="")
-    print(described(result))
-    print(f"wrote {to}")
+    say(described(result))
+    say(f"wrote {to}")
     return 0
 
 
@@ -189,8 +189,8 @@ def _page(asked: argparse.Namespace) -> int:
     with connect(asked.url, asked.key) as service:
         result = _asked(service, asked)
         _write(asked.to, lambda: write(result, asked.to))
-    print(described(result))
-    print(f"wrote {asked.to}")
+    say(described(result))
+    say(f"wrote {asked.to}")
     return 0
 
 

@@ -195,3 +195,8 @@ def test_objects_that_exist_before_are_not_collected_until_the_end_and_new_ones_
         assert old() is None
     finally:
         gc.enable()
+
+
+def test_escape_codes_of_a_file_are_written_as_words(capsys):
+    say("tensor \x1b[2Jname\x9b\r")
+    assert capsys.readouterr().out == "tensor \\x1b[2Jname\\x9b\\x0d\n"

@@ -16,6 +16,8 @@ from regard import child, command
 
 from tests.client.conftest import SEVEN, answer, data_of, detected, detector, filed, told
 from tests.conftest import ROOT
+from tests.samples.changed_artifacts import edit
+from tests.samples.in_process import in_process
 
 VERBS = ("serve", "export", "models", "look", "page")
 
@@ -287,3 +289,18 @@ def test_without_the_service_it_says_what_to_install(capsys, monkeypatch, words)
     status, _, error = run(capsys, *words)
     assert status == 1
     assert "which has the client alone" in error
+
+
+def test_escape_codes_of_a_service_are_written_as_words(capsys, light_copy, tmp_path):
+    def spoil(manifest):
+        manifest["labels"][7] = "\x1b]0;mine\x07seven"
+        manifest["about"] = "\x1b[2Jdigits\x9b1m"
+
+    edit(light_copy / "digits/1", spoil)
+    with in_process(light_copy) as client:
+        url = str(client.base_url)
+        _, listed, _ = run(capsys, "models", "--url", url)
+        _, seen, _ = run(capsys, "look", str(SEVEN), "--model", "digits", "--url", url, "--to", str(tmp_path / "a.png"))
+    assert "\\x1b[2Jdigits\\x9b1m" in listed
+    assert "\\x1b]0;mine\\x07seven" in seen
+    assert not {"\x1b", "\x07", "\x9b"}.intersection(listed + seen)
