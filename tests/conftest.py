@@ -272,7 +272,7 @@ def start(artifacts, log=subprocess.PIPE, program=None, **settings):
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGARD_")}
     # nothing routes to it that would have to be told; and where images do not matter, nothing more is started for them
-    settings = {"drain_seconds": 0, "decode": "threads", **settings}
+    settings = {"port": 0, "drain_seconds": 0, "decode": "threads", **settings}
     environment |= {f"REGARD_{name}".upper(): str(value) for name, value in settings.items()}
     begin = WarmPopen if program is None and sys.platform == "linux" else subprocess.Popen
     return begin(

@@ -60,6 +60,7 @@ def test_a_service_without_a_folder_for_temporary_files_says_so(light, monkeypat
         "sys.exit(main())"
     )
     monkeypatch.setenv("REGARD_ARTIFACTS", str(light))
+    monkeypatch.setenv("REGARD_PORT", "0")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     said = json.loads(done.stdout.splitlines()[-1])
@@ -77,6 +78,7 @@ def test_a_service_whose_folder_has_no_room_for_the_models_names_the_bytes(light
         "sys.exit(main())"
     )
     monkeypatch.setenv("REGARD_ARTIFACTS", str(light))
+    monkeypatch.setenv("REGARD_PORT", "0")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
