@@ -12,8 +12,12 @@ from service.inputs.model_input import Pair, Text, Token
 
 CHARACTERS_PER_TOKEN = 32
 """The first part of a text that is tokenized has this many characters for each token that the model may take."""
-MOST_CHARACTERS = 1 << 20
-"""Characters of a text that are tokenized at most, in ever larger parts, until the model's tokens are full."""
+MOST_CHARACTERS = 1 << 17
+"""Characters of a text that are tokenized at most, in ever larger parts, until the model's tokens are full.
+
+A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more. Python waits while they are
+tokenized, so that all other requests do.
+"""
 GROWTH = 4
 """How many times as long each part is as the one before."""
 AVERAGE_DECAY = 0.95
