@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from model.attention import ALL_VISIBLE, Context, KeyValue, Maps, MultiHeadAttention, attend
+from model.attention import Context, KeyValue, Maps, MultiHeadAttention, attend
 
 # Scores: how well each key answers each query.
 
@@ -116,23 +116,22 @@ class AxialAttention(MultiHeadAttention):
         self.axis, self.grid, self.prefix = axis, tuple(grid), prefix
         self.by_lines = False
 
-    def read(self, x: Tensor, remembered: KeyValue, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
-        """Let x (batch, token, width) look along its lines. Raises ValueError for tokens that are not the grid's."""
-        if x.shape[1] != len(self.line):
+    def _mix(self, query: Tensor, remembered: KeyValue, context: Context) -> tuple[Tensor, Maps]:
+        """Let queries look along their lines. Raises ValueError for tokens that are not the grid's."""
+        if query.shape[2] != len(self.line):
             raise ValueError(
-                f"axial attention: must be given the {len(self.line)} tokens of its grid, given {x.shape[1]}"
+                f"axial attention: must be given the {len(self.line)} tokens of its grid, given {query.shape[2]}"
             )
-        if self.by_lines and context.visible is None:
-            return self._read_lines(x, *remembered), {}
+        if self.by_lines and context.visible is None and context.bias is None:
+            return self._mix_lines(query, *remembered), {}
         line = self.line if context.visible is None else self.line & context.visible
-        return super().read(x, remembered, replace(context, visible=line))
+        return super()._mix(query, remembered, replace(context, visible=line))
 
-    def _read_lines(self, x: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Let x (batch, token, width) look along its lines, and the tokens before the grid at all."""
-        query = self._split(self.query(x), self.heads)  # (batch, heads, token, width of a head)
+    def _mix_lines(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Let queries (batch, heads, token, width of a head) look along their lines, those before the grid at all."""
         on_lines, _ = attend(self._lines(query[:, :, self.prefix :]), self._with_prefix(key), self._with_prefix(value))
         others = [length for axis, length in enumerate(self.grid) if axis != self.axis]
-        on_grid = on_lines.reshape(x.shape[0], self.heads, *others, *on_lines.shape[2:]).movedim(-2, 2 + self.axis)
+        on_grid = on_lines.reshape(query.shape[0], self.heads, *others, *on_lines.shape[2:]).movedim(-2, 2 + self.axis)
         places = on_grid.flatten(2, -2)  # (batch, heads, place, width of a head)
         if self.prefix:
             before, _ = attend(query[:, :, : self.prefix], key, value)

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -135,11 +135,12 @@ class WindowAttention(MultiHeadAttention):
         if context.visible is not None:
             raise ValueError("window attention: must be given all tokens of a grid, given a mask")
         cut = self.windows.cut(x)
-        mixed, maps = self.read(cut, context.recall(self.remember(cut, context)), Context(self.same_side))
+        inside = replace(context, visible=self.same_side)
+        mixed, maps = self.read(cut, context.recall(self.remember(cut, inside)), inside)
         return self.windows.join(mixed), maps
 
     def _mix(self, query: Tensor, remembered: KeyValue, context: Context) -> tuple[Tensor, Maps]:
-        mixed, weights = attend(query, *remembered, context.visible, self.score, self.select)
+        mixed, weights = attend(query, *remembered, context.visible, self.score, self.select, context.bias)
         return self.output(mixed.transpose(2, 3).flatten(3)), {"": weights}  # (batch, windows, slot, width)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A picture in a terminal: by the protocols of kitty and iTerm2, or in half blocks of 24-bit colours."""
+"""Words in a terminal, and pictures: by the protocols of kitty and iTerm2, or in half blocks of 24-bit colours."""
 
 import base64
 import io
