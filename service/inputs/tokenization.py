@@ -15,8 +15,8 @@ CHARACTERS_PER_TOKEN = 32
 MOST_CHARACTERS = 1 << 17
 """Characters of a text that are tokenized at most, in ever larger parts, until the model's tokens are full.
 
-A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more. Python waits while they are
-tokenized, so that all other requests do.
+A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more. While they are tokenized, no other
+code of the process runs.
 """
 GROWTH = 4
 """How many times as long each part is as the one before."""
