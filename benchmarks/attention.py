@@ -18,11 +18,12 @@ from contract.artifact import read_artifact
 from contract.manifest import BASELINE, ImageRule
 from export.pipeline import export
 from export.tasks.image import image_model
-from model.vit import VIT_SIZES, vit
+from model.architectures.vit import VIT_SIZES, vit
 from service.explanations.query import resolve
-from service.options import AttentionOptions, parse
-from service.repository.graph_controls import controls_of
-from service.repository.served_model import GRADIENT_DIVISOR
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository.models.graph_controls import controls_of
+from service.repository.models.served_model import GRADIENT_DIVISOR
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 

@@ -13,7 +13,7 @@ from benchmarks.running_service import served
 from benchmarks.runtimes import artifacts, checkpoint
 from contract.artifact import read_artifact
 from contract.manifest import GRADIENT_METHODS
-from service.repository.served_model import RUN_BYTES
+from service.repository.models.served_model import RUN_BYTES
 
 MODEL = "bert-base"
 ADDED = 2

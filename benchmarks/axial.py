@@ -18,12 +18,12 @@ from torch import nn
 
 from benchmarks.service import heading
 from contract.manifest import ImageRule
-from export.graphs.cleanup import clean
-from export.graphs.torch_export import trace
+from export.graphs.editing.cleanup import clean
+from export.graphs.tracing.torch_export import trace
 from export.tasks.image import answer_along_lines, image_model
-from export.traced import TracedViT
-from model.attention_variants import AxialAttention
-from model.vit import ViT, ViTConfig, block, vit
+from export.traced.images import TracedViT
+from model.architectures.vit import ViT, ViTConfig, block, vit
+from model.parts.attention_variants import AxialAttention
 
 PATCH, WIDTH, HEADS, LAYERS = 4, 64, 4, 4
 SIDES = (4, 7, 10, 14, 28, 56)

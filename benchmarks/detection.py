@@ -32,9 +32,9 @@ from export.pack import GraphWriter, write_manifest
 from export.pipeline import write_graphs, write_pictures
 from export.plan import Source
 from export.tasks.detection import object_detector
-from model.detector import DetectorConfig, detector
-from model.resnet import RESNET_SIZES, STRIDE, resnet
-from model.transformer import StackSizes
+from model.architectures.detector import DetectorConfig, detector
+from model.architectures.transformer import StackSizes
+from model.parts.resnet import RESNET_SIZES, STRIDE, resnet
 
 SIZES = StackSizes(layers=6, heads=8, hidden=2048)
 LARGE = DetectorConfig(

@@ -33,8 +33,8 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from service.batching.admission import Backlog
 from service.inputs.model_input import ModelInput
-from service.options import GenerateOptions
-from service.repository.tasks import TASKS
+from service.options.generation import GenerateOptions
+from service.repository.models.tasks import TASKS
 from service.runtime.device import Device
 from service.runtime.session import choose_device
 from service.settings import Settings

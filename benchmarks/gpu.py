@@ -42,12 +42,12 @@ from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import GradientMethod, ImageRule
 from export.bundled import SOURCES
-from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
+from export.checkpoints.reading.checkpoint import open_checkpoint
 from export.pipeline import export
 from export.tasks.image import image_model
-from model.vit import VIT_SIZES
+from model.architectures.vit import VIT_SIZES
 from service.inputs.image_preprocessing import decode_image
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.runtime.session import Session, choose_device, open_sessions

@@ -21,18 +21,19 @@ from onnx import TensorProto, helper
 from benchmarks.peers import ROOT, log
 from benchmarks.runtimes import middle
 from contract.artifact import read_artifact
-from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
+from export.checkpoints.reading.checkpoint import open_checkpoint
 from export.pipeline import export
 from service.explanations.query import resolve
 from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
-from service.options import AttentionOptions, parse
-from service.repository.gradient_jobs import stacked
-from service.repository.gradients import jobs_of
-from service.repository.graph_controls import controls_of
-from service.repository.predictor import Predictor
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository.explaining.gradients import jobs_of
+from service.repository.models.gradient_jobs import stacked
+from service.repository.models.graph_controls import controls_of
+from service.repository.models.predictor import Predictor
 from service.runtime.threads import share_of_cores
 from service.settings import Settings
 

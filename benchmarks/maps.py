@@ -40,8 +40,9 @@ from service.api import responses
 from service.explanations.answer import AttentionAnswer, npz
 from service.explanations.answer_size import answer_bytes
 from service.explanations.query import resolve
-from service.options import AttentionOptions, parse
-from service.repository.graph_controls import controls_of, read_maps
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository.models.graph_controls import controls_of, read_maps
 from service.runtime.session import choose_device, open_sessions
 from service.settings import Settings
 

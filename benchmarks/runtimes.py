@@ -32,13 +32,13 @@ from benchmarks.peers import ROOT, Peer, log, python
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from contract.manifest import GRADIENT_METHODS
-from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
+from export.checkpoints.reading.checkpoint import open_checkpoint
 from export.pack import GraphWriter, write_manifest
 from export.pipeline import scales_at_run_time, write_graphs, write_tokenizers
 from service.inputs.model_input import ModelInput
-from service.repository.predictor import Predictor
+from service.repository.models.predictor import Predictor
 from service.settings import Settings
 
 BATCHES = (1, 8, 32)

@@ -44,7 +44,7 @@ from contract.artifact import read_artifact
 from contract.manifest import GradientMethod, ImageRule
 from export.pipeline import export
 from export.tasks.image import image_model
-from model.vit import ViTConfig
+from model.architectures.vit import ViTConfig
 from service import VERSION
 from service.inputs.image_preprocessing import decode_image
 from service.runtime.session import Session, choose_device

@@ -23,8 +23,9 @@ from benchmarks.runtimes import command, middle, prepare
 from benchmarks.service import heading
 from contract.artifact import read_artifact
 from service.explanations.query import resolve
-from service.options import AttentionOptions, parse
-from service.repository.graph_controls import controls_of
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository.models.graph_controls import controls_of
 from service.runtime.session import Session, choose_device, open_sessions
 from service.settings import Settings
 

@@ -15,9 +15,9 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor, nn
 
-from model import explanations
+from model.architectures.vit_variants import PLAIN, VARIANTS
 from model.catalogue import BUNDLED, build
-from model.vit_variants import PLAIN, VARIANTS
+from model.methods import explanations
 from model.weights import load_weights, save_weights
 from train.data.handwritten_digits import pixels, scans
 from train.recipes.digits import STEPS, read_right

@@ -10,10 +10,10 @@ from typing import Any
 from contract.artifact import sha256
 from contract.generation import Generation
 from contract.manifest import ImageRule, Recommendation, Task, TextRule
-from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.building.family import ExportOptions, flatten_sizes, library_versions
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions, flatten_sizes, library_versions
-from export.checkpoints.tokenizers.tokenizer import character_tokenizer, word_tokenizer
+from export.checkpoints.reading.checkpoint import open_checkpoint
+from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
 from export.plan import Source
 from export.presentation import presented
@@ -23,19 +23,19 @@ from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.text import text_model
 from export.tasks.windows import windowed_image_model
-from model.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
+from model.architectures.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
+from model.architectures.convolutional import CONVOLUTIONAL_SIZES, Convolutional
+from model.architectures.detector import DETECTOR_SIZES, SCENES_MEAN, SCENES_STD, Detector
+from model.architectures.gpt import GPT, GPT_SIZES
+from model.architectures.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
+from model.architectures.swin import SCENES_MEAN as MARKED_MEAN
+from model.architectures.swin import SCENES_STD as MARKED_STD
+from model.architectures.swin import SWIN_SIZES, Swin
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
+from model.architectures.transformer import TRANSFORMER_SIZES, Transformer
+from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
+from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED, bundled
-from model.convolutional import CONVOLUTIONAL_SIZES, Convolutional
-from model.detector import DETECTOR_SIZES, SCENES_MEAN, SCENES_STD, Detector
-from model.gpt import GPT, GPT_SIZES
-from model.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
-from model.swin import SCENES_MEAN as MARKED_MEAN
-from model.swin import SCENES_STD as MARKED_STD
-from model.swin import SWIN_SIZES, Swin
-from model.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
-from model.transformer import TRANSFORMER_SIZES, Transformer
-from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
-from model.vit_variants import VARIANTS
 from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, PAD, SPECIALS, START, WORD_SPECIALS, WORDS
 
 

@@ -30,11 +30,11 @@ from export.errors import CheckpointError, ExportError
 from export.progress import harmless, received_signals, say, waiting
 
 if TYPE_CHECKING:
-    from export.checkpoints.checkpoint import Checkpoint
+    from export.checkpoints.reading.checkpoint import Checkpoint
     from export.plan import Source
 
 OPSETS = range(18, 25)
-"""Of ONNX, as `export/graphs/torch_export.py` has them."""
+"""Of ONNX, as `export/graphs/tracing/torch_export.py` has them."""
 TASKS = sorted({*get_args(Task)} - {"image-to-text"})
 """The tasks of checkpoints."""
 PRECISIONS = get_args(Manifest.model_fields["precision"].annotation)
@@ -59,7 +59,7 @@ def main() -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     """Export each model that is named; return the exit status. Raises BrokenPipeError."""
-    from export.graphs.torch_export import DEFAULT_OPSET
+    from export.graphs.tracing.torch_export import DEFAULT_OPSET
     from export.pipeline import export
     from model.weights import WeightsError
 
@@ -277,9 +277,9 @@ def _list() -> str:
 def _source(name: str, arguments: argparse.Namespace) -> Source:
     """Return the source of a bundled model or a checkpoint. Raises CheckpointError."""
     from export.bundled import SOURCES
-    from export.checkpoints.checkpoint import open_checkpoint
+    from export.checkpoints.building.family import ExportOptions
     from export.checkpoints.families import FAMILIES
-    from export.checkpoints.family import ExportOptions
+    from export.checkpoints.reading.checkpoint import open_checkpoint
 
     if name in SOURCES:
         if arguments.task or arguments.image_size or arguments.revision or arguments.ignore:
@@ -307,7 +307,7 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
 
 def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
     """Return a checkpoint's source with the examples of its model card, or else of its task. Says what is left out."""
-    from export.checkpoints.model_card import CARD, read_widget
+    from export.checkpoints.reading.model_card import CARD, read_widget
     from export.examples import with_texts, with_texts_of_task
 
     texts, faults = read_widget(checkpoint)
@@ -323,8 +323,8 @@ def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
 
 def _check_model(config: Mapping[str, Any], *, task: Task | None, ignored: Collection[str]) -> None:
     """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
+    from export.checkpoints.building.family import without_keys
     from export.checkpoints.families import FAMILIES
-    from export.checkpoints.family import without_keys
 
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:

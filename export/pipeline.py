@@ -18,22 +18,22 @@ from contract.manifest import LIGHT_BYTES, WEIGHTS, GradientMethod, Method, Role
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
-from export.graphs.attention_graph import attention_graph
-from export.graphs.bfloat16 import to_float32, with_casts_for_missing_kernels
-from export.graphs.calibration import measure_ranges
-from export.graphs.causal_blocks import split_causal_attention
-from export.graphs.cleanup import clean, extract
-from export.graphs.decode_step import fuse_step
-from export.graphs.float16 import in_half_precision
-from export.graphs.fusion import FUSION_OPSET
-from export.graphs.gpu_rewrites import rewrite_for_gpus
-from export.graphs.int8 import quantize
-from export.graphs.integrated import integrated_graph
-from export.graphs.libra import libra_graph
-from export.graphs.masks import add_masks
-from export.graphs.relevance import relevance_graph
-from export.graphs.top_k import with_top_k, without_top_k
-from export.graphs.torch_export import DEFAULT_OPSET, trace
+from export.graphs.editing.cleanup import clean, extract
+from export.graphs.gradients.integrated import integrated_graph
+from export.graphs.gradients.libra import libra_graph
+from export.graphs.gradients.relevance import relevance_graph
+from export.graphs.lowering.bfloat16 import to_float32, with_casts_for_missing_kernels
+from export.graphs.lowering.calibration import measure_ranges
+from export.graphs.lowering.causal_blocks import split_causal_attention
+from export.graphs.lowering.decode_step import fuse_step
+from export.graphs.lowering.float16 import in_half_precision
+from export.graphs.lowering.fusion import FUSION_OPSET
+from export.graphs.lowering.gpu_rewrites import rewrite_for_gpus
+from export.graphs.lowering.int8 import quantize
+from export.graphs.lowering.masks import add_masks
+from export.graphs.lowering.top_k import with_top_k, without_top_k
+from export.graphs.maps.attention_graph import attention_graph
+from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
 from export.pack import GraphWriter, replace_folder, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
 from export.progress import (
@@ -47,7 +47,7 @@ from export.progress import (
     waiting,
 )
 from export.tasks.generation import TARGET_TOKENIZER
-from export.traced import Traced
+from export.traced.base import Traced
 
 BYTES_PER_PARAMETER = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
 """In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""

@@ -29,7 +29,7 @@ from contract.manifest import (
     Task,
     TextRule,
 )
-from export.traced import Traced
+from export.traced.base import Traced
 
 Sizes: TypeAlias = dict[str, int]
 """The length of each named axis."""

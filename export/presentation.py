@@ -5,8 +5,8 @@ import dataclasses
 from export.errors import CheckpointError
 from export.examples import Texts, with_pictures, with_texts
 from export.plan import Source
+from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED
-from model.vit_variants import VARIANTS
 
 DATES = (
     ("the twenty-third of March 2021",),

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from torch import nn
 
-from model.attention_variants import Bilinear, Hard
-from model.captioner import CAPTIONER_SIZES, captioner
-from model.convolutional import CONVOLUTIONAL_SIZES, convolutional
-from model.detector import DETECTOR_SIZES, detector
-from model.gpt import GPT_SIZES, gpt
-from model.heads import FirstState
-from model.recurrent import RECURRENT_SIZES, recurrent_text
-from model.swin import SWIN_SIZES, swin
-from model.swin_v2 import SWIN_V2_SIZES, swin_v2
-from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
-from model.transformer import PRE_NORM, TRANSFORMER_SIZES, vaswani
-from model.vit import VIT_SIZES, vit
-from model.vit_variants import VARIANTS
+from model.architectures.captioner import CAPTIONER_SIZES, captioner
+from model.architectures.convolutional import CONVOLUTIONAL_SIZES, convolutional
+from model.architectures.detector import DETECTOR_SIZES, detector
+from model.architectures.gpt import GPT_SIZES, gpt
+from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
+from model.architectures.swin import SWIN_SIZES, swin
+from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES, word_filler
+from model.architectures.transformer import PRE_NORM, TRANSFORMER_SIZES, vaswani
+from model.architectures.vit import VIT_SIZES, vit
+from model.architectures.vit_variants import VARIANTS
+from model.parts.attention_variants import Bilinear, Hard
+from model.parts.heads import FirstState
 from model.weights import load_weights
 
 CATALOGUE: dict[str, Callable[[], nn.Module]] = {

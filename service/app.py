@@ -20,10 +20,10 @@ from starlette.routing import Match
 
 from service import VERSION
 from service.api.fast_path import FastPath
+from service.api.native.routes import health, liveness, monitoring
 from service.api.open_inference.infer_request import JSON_LENGTH
 from service.api.openapi.document import describe
 from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, manner_of, read_operations
-from service.api.routes import health, liveness, monitoring
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
@@ -35,8 +35,8 @@ from service.http.request_log import RequestLog
 from service.http.unread_answers import SlicedAnswers, UnreadAnswers
 from service.inputs.sandbox.decoder_pool import DecoderPool
 from service.inputs.sandbox.decoder_process import ForkServer
+from service.repository.models.served_model import ServedModel
 from service.repository.registry import Registry
-from service.repository.served_model import ServedModel
 from service.runtime.device import Device
 from service.runtime.providers import PROVIDERS
 from service.runtime.session import device_memory

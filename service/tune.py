@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping
 
 from contract.manifest import Role
-from service.repository.loading import LOAD_ERRORS, load
-from service.repository.served_model import ServedModel
+from service.repository.loading.load import LOAD_ERRORS, load
+from service.repository.models.served_model import ServedModel
 from service.runtime.device import Device
 from service.runtime.session import Session, is_light
 from service.runtime.threads import default_threads, share_of_cores

@@ -71,6 +71,26 @@ MAY_KNOW = {
     "export.__main__": "progress",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""
+WITHIN = {
+    "model": {"parts": "", "methods": "parts", "architectures": "parts"},
+    "export.graphs": {
+        "editing": "",
+        "tracing": "",
+        "maps": "editing",
+        "gradients": "editing maps",
+        "lowering": "editing",
+    },
+    "export.checkpoints": {"reading": "", "building": "reading", "families": "building reading"},
+    "service.repository": {
+        "models": "",
+        "explaining": "models",
+        "loading": "explaining models",
+        "registry": "loading models",
+    },
+    "service.api": {"reading": "", "responses": "", "native": "reading responses"},
+}
+"""Rooms within a package or a room: of those beside it, each imports these."""
+NEEDS_NO_PYTORCH = "export.checkpoints.reading"
 KNOW_ONNXRUNTIME = {"service/runtime/io_binding.py", "service/runtime/session.py"}
 TOO_HEAVY_FOR_DECODERS = {"starlette", "fastapi", "orjson", "anyio", "asyncio", "structlog", "onnxruntime"}
 IMPORTED_BY_DECODERS = {
@@ -159,6 +179,19 @@ def test_a_room_uses_every_room_that_it_may_know(room):
     used = {name for file in files(room).values() for name in imports(file)}
     for known in MAY_KNOW[room].split():
         assert any(lies_in(name, f"{package}.{known}") for name in used), f"{room} does not import {known}"
+
+
+@pytest.mark.parametrize(("place", "room"), [(place, room) for place in WITHIN for room in WITHIN[place]])
+def test_a_room_within_another_imports_only_its_neighbours_below(place, room):
+    names = {name for file in files(f"{place}.{room}").values() for name in imports(file) if lies_in(name, place)}
+    used = {name.removeprefix(f"{place}.").partition(".")[0] for name in names}
+    assert used - {room} == set(WITHIN[place][room].split())
+
+
+def test_what_reads_checkpoints_needs_no_pytorch():
+    modules = ", ".join(files(NEEDS_NO_PYTORCH))
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("package", ["service", "export"])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from export.graphs.torch_export import trace
+from export.graphs.tracing.torch_export import trace
 from tests.samples.export_models import classifier
 from tests.samples.exports import contents, once, packages
 from tests.samples.traces import traced_once

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED
-from model.vit_variants import VARIANTS
 from model.weights import save_weights
 from train.fit import Run
 

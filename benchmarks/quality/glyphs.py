@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from contract.manifest import ImageRule
 from export.plan import Source
 from export.tasks.image import image_model
-from model.vit import ViTConfig, vit
+from model.architectures.vit import ViTConfig, vit
 from train.fit import Run, fit
 
 GLYPHS = ViTConfig((48, 48), 1, patch=(6, 6), width=48, layers=4, heads=4, hidden=96, classes=5)

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from benchmarks.quality import glyphs, judge, measures, methods, spots
 from benchmarks.quality.methods import METHODS, REFERENCES, Subject
 from export.plan import Source
+from model.architectures.vit import vit
 from model.catalogue import build, bundled
-from model.vit import vit
 from model.weights import load_weights, save_weights
 from train.data.handwritten_digits import SIDE, scans
 from train.recipes import captions

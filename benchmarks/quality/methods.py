@@ -12,9 +12,9 @@ from torch import Tensor
 
 from contract.manifest import Kind
 from export.plan import Source
-from export.traced import Observed
-from model import attribution, explanations
-from model.attribution import entering
+from export.traced.base import Observed
+from model.methods import attribution, explanations
+from model.methods.attribution import entering
 
 METHODS = ("raw", "rollout", "norm", "relevance", "libra", "integrated")
 """The methods that the service has."""

@@ -8,7 +8,7 @@ import torch
 from benchmarks.quality import measures, methods
 from benchmarks.quality.methods import METHODS, REFERENCES, Subject
 from export.plan import Source
-from model.detector import SCENES_MEAN, SCENES_STD
+from model.architectures.detector import SCENES_MEAN, SCENES_STD
 from train.average_precision import overlap
 from train.data.handwritten_digits import scans
 from train.data.scenes import SIDE, Scene, on_box, scene

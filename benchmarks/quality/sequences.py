@@ -16,7 +16,7 @@ from contract.generation import Generation
 from contract.manifest import TextRule
 from export.plan import Source
 from export.tasks.generation import text_to_text
-from model.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani
+from model.architectures.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani
 from model.vocabularies import END, MASK, PAD, START, encode
 from train.data.written_dates.examples import held_out
 from train.data.written_dates.spelling import MONTHS

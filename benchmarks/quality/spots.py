@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from contract.manifest import ImageRule
 from export.plan import Source
 from export.tasks.image import image_model
-from model.vit import ViTConfig, vit
+from model.architectures.vit import ViTConfig, vit
 from train.fit import Run, fit
 
 COLOURS = torch.tensor([[200, 90, 90], [90, 200, 90], [90, 90, 200], [190, 190, 80]])

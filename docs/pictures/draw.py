@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from PIL import Image, ImageDraw, ImageFont
 
 from service.app import create_app
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.settings import Settings
 from service.store import open_store
 

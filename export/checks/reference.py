@@ -1,4 +1,4 @@
-"""The reference for attention graphs: `model/explanations.py` on a definition's maps, in float64."""
+"""The reference for attention graphs: `model/methods/explanations.py` on a definition's maps, in float64."""
 
 import contextlib
 import re
@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, ImageRule, Kind
 from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
-from export.traced import Observed, Traced
-from model import explanations
-from model.attention import Maps
-from model.windows import windowed_rollout
+from export.traced.base import Observed, Traced
+from model.methods import explanations
+from model.methods.windows import windowed_rollout
+from model.parts.attention import Maps
 
 M = TypeVar("M", bound=nn.Module)
 

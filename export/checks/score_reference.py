@@ -10,9 +10,9 @@ from contract.manifest import BASELINE, GradientMethod, Kind
 from export.checks import windowed_reference
 from export.checks.reference import Controls
 from export.plan import Plan, Sizes
-from export.traced import Traced
-from model import attribution, explanations
-from model.windows import windowed_relevance, windowed_relevance_of
+from export.traced.base import Traced
+from model.methods import attribution, explanations
+from model.methods.windows import windowed_relevance, windowed_relevance_of
 
 
 def draw_targets(

@@ -37,7 +37,7 @@ from export.checks.score_reference import draw_targets, explain, identity_keys
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
 from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
-from export.traced import Traced
+from export.traced.base import Traced
 
 Step: TypeAlias = Callable[[str], contextlib.AbstractContextManager[Callable[[str], object]]]
 """What a role is verified within. It is given the role's name, and yields what is told which shape is compared."""

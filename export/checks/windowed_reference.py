@@ -1,18 +1,19 @@
-"""The reference for kinds whose tokens look around in windows: `model/windows.py` on the maps of a definition."""
+"""The reference for kinds whose tokens look around in windows: `model/methods/windows.py` on the maps of a definition."""
 
 import torch
 from torch import Tensor
 
 from contract.manifest import FIGURES, ImageRule, Kind
 from export.plan import patch_centres
-from export.traced import Traced
-from model import explanations, windows
+from export.traced.base import Traced
+from model.methods import explanations, windows
+from model.parts.windows import Windows
 
 
-def windows_of(kind: Kind) -> list[windows.Windows]:
+def windows_of(kind: Kind) -> list[Windows]:
     """Return the windows of each layer of a kind."""
     rows, columns = kind.grid or (0, 0)
-    return [windows.Windows(rows, columns, one.side, one.shift) for one in kind.windows]
+    return [Windows(rows, columns, one.side, one.shift) for one in kind.windows]
 
 
 def raw(kind: Kind, layer: int, weights: Tensor, rows: Tensor) -> Tensor:

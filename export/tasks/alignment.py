@@ -19,9 +19,10 @@ from export.tasks.ports import (
     token_port,
     visible_port,
 )
-from export.traced import ImageAlignDecode, ImageSource, Normalize, TextAlignDecode, TextSource, TracedAlign
-from model.convolutional import Convolutional
-from model.recurrent import Recurrent
+from export.traced.generation import ImageAlignDecode, ImageSource, TextAlignDecode, TextSource, TracedAlign
+from export.traced.images import Normalize
+from model.architectures.convolutional import Convolutional
+from model.architectures.recurrent import Recurrent
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,16 @@ from export.tasks.ports import (
     token_port,
     visible_port,
 )
-from export.traced import GPTDecode, GPTEncode, TracedGPT, TracedTransformer, TransformerDecode, TransformerEncode
-from model.gpt import GPT, GPTConfig
-from model.transformer import Transformer, TransformerConfig
+from export.traced.generation import (
+    GPTDecode,
+    GPTEncode,
+    TracedGPT,
+    TracedTransformer,
+    TransformerDecode,
+    TransformerEncode,
+)
+from model.architectures.gpt import GPT, GPTConfig
+from model.architectures.transformer import Transformer, TransformerConfig
 
 TARGET_TOKENIZER = "target_tokenizer.json"
 LEAST_TOKENS = 8

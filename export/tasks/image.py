@@ -6,10 +6,10 @@ from typing import Any
 from contract.manifest import ImageRule, Kind, Method, Port, Scores, Task
 from export.plan import Plan, Source
 from export.tasks.ports import answer_port, base_plan, derived_plans, encoder_kind
-from export.traced import AxialViT, Normalize, TracedViT
-from model.attention import MultiHeadAttention
-from model.attention_variants import AxialAttention, Hard, ReAttention
-from model.vit import ViT, ViTConfig
+from export.traced.images import AxialViT, Normalize, TracedViT
+from model.architectures.vit import ViT, ViTConfig
+from model.parts.attention import MultiHeadAttention
+from model.parts.attention_variants import AxialAttention, Hard, ReAttention
 
 LINES_PAY_FROM = 100
 """Tokens from which axial attention is quicker along lines than as full attention with a mask (benchmarks/axial.py)."""

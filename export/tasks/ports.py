@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Kind, Method, Port, Sort, Task
 from export.plan import Plan, UpperBounds
-from export.traced import Traced
-from model.text_encoder import TextEncoder
-from model.vit import ViT
+from export.traced.base import Traced
+from model.architectures.text_encoder import TextEncoder
+from model.architectures.vit import ViT
 
 MAX_VERIFIED_TOKENS = 64
 """The longest texts at which maps are verified. Predictions are also verified once at the longest that there are."""

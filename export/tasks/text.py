@@ -13,9 +13,9 @@ from export.tasks.ports import (
     token_port,
     visible_port,
 )
-from export.traced import TracedTextEncoder
-from model.heads import Pool, first_state
-from model.text_encoder import TextEncoder, TextEncoderConfig
+from export.traced.texts import TracedTextEncoder
+from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
+from model.parts.heads import Pool, first_state
 
 
 def text_model(

@@ -1,46 +1,13 @@
 """The plan of a Swin, which classifies or embeds images: each stage is a kind of attention of its own."""
 
-from collections.abc import Sequence
 from typing import Any
-
-from torch import Tensor
 
 from contract.manifest import GRADIENT_METHODS, ImageRule, Kind, Port, Scores, Task, Window
 from export.plan import Source
 from export.tasks.ports import EMBEDDINGS, attention_kind, base_plan, derived_plans, float_port
-from export.traced import Normalize, Observed, Traced, values_of
-from model.attention import KeyValue
-from model.cache import recording
-from model.swin import Swin, SwinConfig
-
-
-class TracedSwin(Traced):
-    """A Swin: pixels (batch, height, width, channels), uint8 -> the answer of its head.
-
-    What is explained are the tokens of the first stage, the states that enter its blocks.
-    """
-
-    model: Swin
-    stacks = ("stages.0",)
-
-    def __init__(self, model: Swin, kinds: Sequence[Kind], normalize: Normalize) -> None:
-        super().__init__(model, kinds)
-        self.normalize = normalize
-
-    def entered(self, stack: str) -> Kind:
-        """Return the kind of the first stage."""
-        return self.kinds[0]
-
-    def stack_of(self, kind: Kind) -> int:
-        """Return the number of the only stack."""
-        return 0
-
-    def observe(self, *inputs: Tensor) -> Observed:
-        """Run the model; return its answer, maps and values."""
-        recorded: list[list[KeyValue]] = [[] for _ in self.kinds]
-        recalls = [[recording(own)] * len(kind.maps) for own, kind in zip(recorded, self.kinds, strict=True)]
-        answer, maps = self.model(self.normalize(*inputs), recalls)
-        return Observed(answer, self.by_kind(maps), list(map(values_of, recorded)))
+from export.traced.images import Normalize
+from export.traced.windows import TracedSwin
+from model.architectures.swin import Swin, SwinConfig
 
 
 def windowed_image_model(

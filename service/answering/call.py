@@ -15,9 +15,10 @@ from service.explanations.query import AttentionQuery
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import Exchange, exchange_of
 from service.inputs.model_input import Text, cost_of
-from service.options import DetectOptions, RequestOptions
-from service.repository.predictor import Predictor
-from service.repository.served_model import ServedModel
+from service.options.base import RequestOptions
+from service.options.predictions import DetectOptions
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import ServedModel
 from service.state import State
 
 NOT_READY = {

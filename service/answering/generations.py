@@ -21,10 +21,10 @@ from service.generation.token_selection import Alternatives, Hypothesis
 from service.http.server_sent_events import EventStream
 from service.inputs.model_input import ModelInput, cost_of
 from service.inputs.tokenization import rest_of
-from service.options import GenerateOptions
-from service.repository.explain import explain_generated, explain_step
-from service.repository.generator import Generator
-from service.repository.subjects import evaluation_cost
+from service.options.generation import GenerateOptions
+from service.repository.explaining.explain import explain_generated, explain_step
+from service.repository.explaining.subjects import evaluation_cost
+from service.repository.models.generator import Generator
 from service.state import State
 from service.store.stored_request import StoredRequest
 

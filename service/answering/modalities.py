@@ -11,9 +11,10 @@ from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
-from service.options import ClassifyOptions, ClassifyTextOptions, DetectOptions, RequestOptions, TextOptions
-from service.repository.generator import Generator
-from service.repository.served_model import ServedModel
+from service.options.base import RequestOptions
+from service.options.predictions import ClassifyOptions, ClassifyTextOptions, DetectOptions, TextOptions
+from service.repository.models.generator import Generator
+from service.repository.models.served_model import ServedModel
 from service.settings import Settings
 from service.state import State
 from service.store.stored_request import StoredRequest

@@ -8,7 +8,7 @@ from service.answering.modalities import could_answer
 from service.errors import NotFound
 from service.inputs.encoded_images import decode_image
 from service.inputs.model_input import Text
-from service.repository.served_model import ServedModel
+from service.repository.models.served_model import ServedModel
 
 
 @dataclass(frozen=True)

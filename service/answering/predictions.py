@@ -14,11 +14,12 @@ from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
-from service.options import FillMaskOptions, RequestOptions, TextOptions
-from service.repository.explain import Other, explain
-from service.repository.predictor import Predictor
-from service.repository.served_model import Prediction, ServedModel
-from service.repository.subjects import evaluation_cost
+from service.options.base import RequestOptions
+from service.options.predictions import FillMaskOptions, TextOptions
+from service.repository.explaining.explain import Other, explain
+from service.repository.explaining.subjects import evaluation_cost
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction, ServedModel
 from service.store.stored_request import StoredRequest
 
 T = TypeVar("T")

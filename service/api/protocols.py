@@ -5,8 +5,8 @@ Refusals happen before routing too, so the manner goes by the method and the pat
 
 from typing import Any
 
-from service.api import routes
 from service.api.hugging_face import pipelines, tei
+from service.api.native import routes
 from service.api.open_inference import routes as open_inference
 from service.api.openai import routes as openai
 from service.api.openai.errors import Errors, error_of_models

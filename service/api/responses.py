@@ -15,11 +15,11 @@ from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
 from service.generation.token_selection import Alternatives, Hypothesis, likeliest
-from service.options import DetectOptions
-from service.repository.detector import Detector
-from service.repository.generator import Generator
-from service.repository.predictor import MaskFiller, Predictor
-from service.repository.served_model import Prediction, ServedModel
+from service.options.predictions import DetectOptions
+from service.repository.models.detector import Detector
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import MaskFiller, Predictor
+from service.repository.models.served_model import Prediction, ServedModel
 
 
 def answer(answer_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:

@@ -7,7 +7,7 @@ from contract.manifest import GRADIENT_METHODS, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
 from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row, is_of
-from service.options import AttentionOptions
+from service.options.attention import AttentionOptions
 
 
 def is_comparison(query: AttentionQuery) -> bool:

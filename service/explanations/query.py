@@ -26,7 +26,9 @@ from service.explanations.score import (
     targets_of,
 )
 from service.explanations.selection import Fusion, KindQuery, rows_of, select
-from service.options import AttentionOptions, Baseline, DetectOptions, Indices
+from service.options.attention import AttentionOptions, Baseline
+from service.options.predictions import DetectOptions
+from service.options.readers import Indices
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 

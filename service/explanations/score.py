@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias
 from contract.manifest import GRADIENT_METHODS, Manifest, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
-from service.options import DEFAULT_STEPS, MOST_STEPS, MOST_TARGETS, Against, AttentionOptions, Baseline
+from service.options.attention import DEFAULT_STEPS, AttentionOptions, Baseline
+from service.options.readers import MOST_STEPS, MOST_TARGETS, Against
 
 Explains: TypeAlias = Literal["class", "token", "embedding", "object"]
 """What an answer is made of, and so what a score is of."""

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from contract.manifest import Kind
 from service.errors import Unacceptable
-from service.options import Indices
+from service.options.readers import Indices
 
 Fusion: TypeAlias = Literal["mean", "max", "min", "sum"]
 Rows: TypeAlias = Indices | Literal["cls", "mean", "found"]

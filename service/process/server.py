@@ -24,7 +24,7 @@ from service.errors import Conflict, Refusal
 from service.http.bounded_protocol import bounded_protocol
 from service.inputs.sandbox.decoder_process import ForkServer
 from service.process.sockets import PROBE_CONNECTIONS
-from service.repository.served_model import ServedModel
+from service.repository.models.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
 from service.telemetry.logs import OUTPUT

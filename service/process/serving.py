@@ -15,9 +15,9 @@ from service.process.early_stop import end_if_asked, postponed
 from service.process.sockets import PORTS, bind, cannot_bind
 from service.process.welcome import welcome
 from service.process.workers import Worker
-from service.repository.loading import load
-from service.repository.served_model import ServedModel
-from service.repository.trial_load import Trial
+from service.repository.loading.load import load
+from service.repository.loading.trial_load import Trial
+from service.repository.models.served_model import ServedModel
 from service.runtime.memory import return_large_blocks
 from service.settings import Settings, SettingsError
 from service.store import open_store

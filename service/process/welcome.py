@@ -9,8 +9,8 @@ import structlog
 
 from contract.names import listed
 from service.explanations.query import methods_of
-from service.repository.predictor import Predictor
-from service.repository.served_model import ServedModel
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import ServedModel
 from service.runtime.providers import PROVIDERS
 from service.settings import Settings
 from service.telemetry.logs import OUTPUT

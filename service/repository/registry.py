@@ -13,9 +13,9 @@ from contract.artifact import ArtifactError, find_versions
 from contract.names import listed
 from service.batching.admission import Backlog
 from service.errors import Conflict, DeviceFull, Unacceptable
-from service.repository.loading import LOAD_ERRORS, load_one, log_refused, public_reason
-from service.repository.served_model import ServedModel, written_at
-from service.repository.trial_load import Trial, drop_shared_copies
+from service.repository.loading.load import LOAD_ERRORS, load_one, log_refused, public_reason
+from service.repository.loading.trial_load import Trial, drop_shared_copies
+from service.repository.models.served_model import ServedModel, written_at
 from service.runtime.device import Device
 from service.runtime.memory import Growth, trim_heap
 from service.runtime.providers import PROVIDERS

@@ -11,8 +11,9 @@ from export import pipeline
 from export.pipeline import export
 from service.explanations.query import resolve
 from service.inputs.model_input import Picture
-from service.options import AttentionOptions, parse
-from service.repository.loading import load
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository.loading.load import load
 from service.repository.registry import Registry
 from service.runtime.device import Device
 from service.settings import Settings

@@ -13,13 +13,13 @@ from PIL import Image
 from contract.generation import Generation
 from contract.manifest import ImageRule
 from export.bundled import DECODER_ATTENTION
-from export.checkpoints.tokenizers.tokenizer import word_tokenizer
+from export.checkpoints.reading.tokenizers.tokenizer import word_tokenizer
 from export.pipeline import export
 from export.tasks.alignment import AlignedDecoder, aligned_image, cross_kind
-from model.captioner import CAPTIONS_MEAN as MEAN
-from model.captioner import CAPTIONS_STD as STD
-from model.captioner import CaptionerConfig, captioner
-from model.recurrent import RecurrentConfig
+from model.architectures.captioner import CAPTIONS_MEAN as MEAN
+from model.architectures.captioner import CAPTIONS_STD as STD
+from model.architectures.captioner import CaptionerConfig, captioner
+from model.architectures.recurrent import RecurrentConfig
 from model.vocabularies import END, START, WORDS
 from model.vocabularies import WORD_SPECIALS as SPECIALS
 from service.arrays import log_softmax

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from model import attribution
+from model.methods import attribution
 from tests.samples import explanations_reference
 from tests.samples.detectors import (
     CELL,

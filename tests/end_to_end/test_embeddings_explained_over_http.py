@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from service.options import MOST_OPTION_CHARACTERS
+from service.options.base import MOST_OPTION_CHARACTERS
 from tests.conftest import ROOT
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line
 from tests.samples.http_requests import SEVEN

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from export.bundled import digits
-from model import attribution
+from model.methods import attribution
 from service.batching.admission import Budget
 from service.inputs.image_preprocessing import decode_image
 from tests.samples.http_requests import DIGIT_FILES, PNG, SEVEN, results

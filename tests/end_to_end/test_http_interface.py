@@ -14,12 +14,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from contract.artifact import read_artifact
+from model.architectures.vit import DIGITS_MEAN as MEAN
+from model.architectures.vit import DIGITS_STD as STD
 from model.catalogue import bundled
-from model.vit import DIGITS_MEAN as MEAN
-from model.vit import DIGITS_STD as STD
 from model.vocabularies import START, encode
 from service.inputs.image_preprocessing import decode_image
-from service.options import AttentionOptions
+from service.options.attention import AttentionOptions
 from tests.conftest import served
 from tests.samples.documented import Documented
 from tests.samples.http_requests import DIGIT_FILES, EVERY_MAP, PNG, SEVEN, WRITTEN_DATES, results

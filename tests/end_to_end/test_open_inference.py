@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.app import create_admin, create_app
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.settings import Settings
 from service.store import open_store
 from tests.samples.api_keys import EVERY_SCOPE, bearer, line

@@ -18,11 +18,11 @@ import yaml
 from structlog.testing import capture_logs
 
 from contract.artifact import ArtifactError
-from service.api.routes import router
+from service.api.native.routes import router
 from service.errors import Refusal
 from service.inputs.image_preprocessing import decode_image
-from service.repository.loading import load_one
-from service.repository.trial_load import Trial
+from service.repository.loading.load import load_one
+from service.repository.loading.trial_load import Trial
 from service.runtime import session
 from service.settings import Settings
 from service.state import state

@@ -12,14 +12,14 @@ import torch
 from contract.artifact import read_artifact
 from contract.generation import Generation
 from contract.manifest import ImageRule, TextRule
-from export.checkpoints.tokenizers.tokenizer import character_tokenizer
+from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.pipeline import export
 from export.tasks.alignment import AlignedDecoder, aligned_text, cross_kind
 from export.tasks.image import image_model
-from model import explanations
-from model.convolutional import ConvolutionalConfig, convolutional
-from model.recurrent import RecurrentConfig, recurrent_text
-from model.vit_variants import VARIANTS
+from model.architectures.convolutional import ConvolutionalConfig, convolutional
+from model.architectures.recurrent import RecurrentConfig, recurrent_text
+from model.architectures.vit_variants import VARIANTS
+from model.methods import explanations
 from model.vocabularies import ALPHABET, END, SPECIALS, START, encode
 from tests.samples.attention_reference import sharpen
 from tests.samples.detectors import encoded

@@ -14,8 +14,8 @@ from contract.manifest import Recommendation
 from export.bundled import SOURCES, with_best
 from export.errors import CheckpointError
 from export.pipeline import export
+from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED, bundled
-from model.vit_variants import VARIANTS
 from tests.conftest import ROOT
 from tests.samples.export_models import classifier
 from train.__main__ import RECIPES

@@ -18,7 +18,7 @@ from export.bundled import SOURCES
 from export.checkpoints.families import FAMILIES
 from export.command import METHODS_TO_LEAVE_OUT, OPSETS, PRECISIONS, TASKS, _parser, main, read_arguments
 from export.errors import ExportError
-from export.graphs.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
+from export.graphs.tracing.torch_export import DEFAULT_OPSET, SUPPORTED_OPSETS
 from export.plan import OPTIONAL_METHODS, Precision
 from tests.conftest import ROOT
 from tests.samples.export_command import export_command

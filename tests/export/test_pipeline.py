@@ -16,13 +16,13 @@ from contract.manifest import GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
 from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
-from export.graphs.torch_export import trace
+from export.graphs.tracing.torch_export import trace
 from export.pipeline import GRADIENT_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
-from model.gpt import GPTConfig
-from model.transformer import vaswani
-from model.vit import vit
-from model.vit_variants import axial
+from model.architectures.gpt import GPTConfig
+from model.architectures.transformer import vaswani
+from model.architectures.vit import vit
+from model.architectures.vit_variants import axial
 from model.vocabularies import ALPHABET, SPECIALS
 from tests.conftest import ROOT
 from tests.samples.export_models import (

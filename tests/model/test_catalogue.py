@@ -5,18 +5,18 @@ import pytest
 import torch
 from torch import nn
 
-from model.captioner import CAPTIONER_SIZES
+from model.architectures.captioner import CAPTIONER_SIZES
+from model.architectures.convolutional import CONVOLUTIONAL_SIZES
+from model.architectures.detector import DETECTOR_SIZES
+from model.architectures.gpt import GPT_SIZES
+from model.architectures.recurrent import RECURRENT_SIZES
+from model.architectures.swin import SWIN_SIZES
+from model.architectures.swin_v2 import SWIN_V2_SIZES
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES
+from model.architectures.transformer import TRANSFORMER_SIZES
+from model.architectures.vit import VIT_SIZES
+from model.architectures.vit_variants import PLAIN, VARIANTS
 from model.catalogue import CATALOGUE, build, bundled
-from model.convolutional import CONVOLUTIONAL_SIZES
-from model.detector import DETECTOR_SIZES
-from model.gpt import GPT_SIZES
-from model.recurrent import RECURRENT_SIZES
-from model.swin import SWIN_SIZES
-from model.swin_v2 import SWIN_V2_SIZES
-from model.text_encoder import TEXT_ENCODER_SIZES
-from model.transformer import TRANSFORMER_SIZES
-from model.vit import VIT_SIZES
-from model.vit_variants import PLAIN, VARIANTS
 from model.vocabularies import VOCABULARY, WORD_SPECIALS, WORDS
 from model.weights import WeightsError
 from tests.conftest import ROOT
@@ -178,6 +178,8 @@ def test_the_bundled_digits_read_the_held_out_scans():
 
 
 def test_definitions_need_neither_data_sets_nor_recipes():
-    code = "import sys, model.catalogue, model.explanations; print({'train', 'sklearn', 'PIL'} & set(sys.modules))"
+    code = (
+        "import sys, model.catalogue, model.methods.explanations; print({'train', 'sklearn', 'PIL'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"

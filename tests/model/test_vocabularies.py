@@ -1,9 +1,9 @@
 import pytest
 
-from model.captioner import CAPTIONER_SIZES
-from model.gpt import GPT_SIZES
-from model.text_encoder import TEXT_ENCODER_SIZES
-from model.transformer import TRANSFORMER_SIZES
+from model.architectures.captioner import CAPTIONER_SIZES
+from model.architectures.gpt import GPT_SIZES
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES
+from model.architectures.transformer import TRANSFORMER_SIZES
 from model.vocabularies import (
     ALPHABET,
     END,

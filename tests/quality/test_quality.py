@@ -8,7 +8,7 @@ from benchmarks.quality import glyphs, images, measures, methods, sequences, spo
 from benchmarks.quality.images import UNSEEN
 from export.bundled import MINILM, SOURCES
 from export.plan import Source
-from model.vit import vit
+from model.architectures.vit import vit
 
 CLASSLESS = ("raw", "rollout", "norm")
 """Methods that know of no class."""

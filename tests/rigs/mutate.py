@@ -12,7 +12,9 @@ from urllib.parse import quote
 from hypothesis import strategies as st
 from PIL import Image
 
-from service.options import AttentionOptions, ClassifyOptions, DetectOptions, GenerateOptions
+from service.options.attention import AttentionOptions
+from service.options.generation import GenerateOptions
+from service.options.predictions import ClassifyOptions, DetectOptions
 from tests.rigs.client import request
 from tests.rigs.mixes import (
     DATES,

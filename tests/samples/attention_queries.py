@@ -7,8 +7,9 @@ import orjson
 from contract.generation import Generation
 from contract.manifest import BASELINE, GRAPH_METHODS, Detection, File, Graph, Kind, Port, TextRule
 from service.explanations.query import resolve
-from service.options import AttentionOptions, parse
-from service.repository.graph_controls import controls_of, read_maps
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository.models.graph_controls import controls_of, read_maps
 from tests.samples.small_manifest import manifest_of
 
 LAYERS, HEADS, TOKENS = 3, 2, 5

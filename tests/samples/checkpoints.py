@@ -12,9 +12,9 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from export.checkpoints.checkpoint import open_checkpoint
+from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ExportOptions
+from export.checkpoints.reading.checkpoint import open_checkpoint
 from export.command import _parser
 from export.plan import Source
 from tests.samples import export_m2m_100

@@ -5,10 +5,10 @@ from dataclasses import replace
 import torch
 import transformers
 
-from model.detector import DetectorConfig
-from model.layers import LearnedGrid
-from model.resnet import STRIDE, ResNetConfig, folded, resnet
-from model.transformer import StackSizes
+from model.architectures.detector import DetectorConfig
+from model.architectures.transformer import StackSizes
+from model.parts.positions import LearnedGrid
+from model.parts.resnet import STRIDE, ResNetConfig, folded, resnet
 from tests.samples.attention_reference import assert_same
 
 BACKBONE = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1], "layer_type": "bottleneck"}

@@ -4,10 +4,10 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-from export.graphs.cleanup import clean, extract
-from export.graphs.float16 import in_half_precision
-from export.graphs.fusion import FUSION_OPSET
-from export.graphs.top_k import without_top_k
+from export.graphs.editing.cleanup import clean, extract
+from export.graphs.lowering.float16 import in_half_precision
+from export.graphs.lowering.fusion import FUSION_OPSET
+from export.graphs.lowering.top_k import without_top_k
 from tests.samples.export_models import classifier, translator
 from tests.samples.traces import traced_once
 

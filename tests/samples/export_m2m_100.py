@@ -4,7 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from export.checkpoints.tokenizers.m2m_100 import LANGUAGES
+from export.checkpoints.reading.tokenizers.m2m_100 import LANGUAGES
 from tests.samples.export_marian import ENGLISH, FRENCH, RUSSIAN, sentences, train
 
 

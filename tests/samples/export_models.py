@@ -6,16 +6,16 @@ from torch import nn
 
 from contract.generation import Generation
 from contract.manifest import ImageRule, TextRule
-from export.checkpoints.tokenizers.tokenizer import character_tokenizer
+from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.pack import GraphWriter
 from export.pipeline import write_graphs
 from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
 from export.tasks.windows import windowed_image_model
-from model.gpt import gpt
-from model.swin import SwinConfig, swin
-from model.transformer import StackSizes, TransformerConfig, vaswani
-from model.vit import ViTConfig, vit
+from model.architectures.gpt import gpt
+from model.architectures.swin import SwinConfig, swin
+from model.architectures.transformer import StackSizes, TransformerConfig, vaswani
+from model.architectures.vit import ViTConfig, vit
 from model.vocabularies import ALPHABET, SPECIALS
 from tests.samples.traces import traced_once, traces_kept
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_admin, create_app
 from service.process.server import OtherServer, uvicorn_config
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.settings import Settings
 from service.store import open_store
 

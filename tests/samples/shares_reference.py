@@ -12,7 +12,7 @@ from functools import singledispatch
 import torch
 from torch import Tensor, nn
 
-from model import attention, attention_variants, blocks, heads, layers
+from model.parts import attention, attention_variants, blocks, convolutions, feed_forward, heads, norms
 
 
 def of_tokens(*states: Tensor) -> list[Tensor]:
@@ -87,7 +87,7 @@ def _(module: nn.SiLU, shares, maps=None):
 
 
 @through.register
-def _(module: layers.QuickGELU, shares, maps=None):
+def _(module: feed_forward.QuickGELU, shares, maps=None):
     return shares / (1 + torch.exp(-1.702 * shares.sum(0)))
 
 
@@ -110,18 +110,18 @@ def _(module: nn.Sequential, shares, maps=None):
 
 
 @through.register
-def _(module: layers.LayerScale, shares, maps=None):
+def _(module: norms.LayerScale, shares, maps=None):
     return shares * module.weight
 
 
 @through.register
-def _(module: layers.GatedFeedForward, shares, maps=None):
+def _(module: feed_forward.GatedFeedForward, shares, maps=None):
     gate = through(nn.SiLU(), through(module.gate, shares))
     return through(module.output, product(gate, through(module.up, shares)))
 
 
 @through.register
-def _(module: layers.DepthwiseConvolution, shares, maps=None):
+def _(module: convolutions.DepthwiseConvolution, shares, maps=None):
     tokens, kernel = shares.shape[2], module.kernel_size[0]
     padded = nn.functional.pad(shares, (0, 0, kernel // 2, kernel // 2))
     moved = [padded[:, :, offset : offset + tokens] * module.weight[:, 0, offset] for offset in range(kernel)]
@@ -129,13 +129,13 @@ def _(module: layers.DepthwiseConvolution, shares, maps=None):
 
 
 @through.register
-def _(module: layers.ConvolutionalGate, shares, maps=None):
+def _(module: convolutions.ConvolutionalGate, shares, maps=None):
     kept, gating = shares.chunk(2, dim=-1)
     return product(kept, through(module.convolution, through(module.norm, gating)))
 
 
 @through.register
-def _(module: layers.DepthwiseMerge, shares, maps=None):
+def _(module: convolutions.DepthwiseMerge, shares, maps=None):
     return through(module.output, through(module.convolution, shares) + shares)
 
 

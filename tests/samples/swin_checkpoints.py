@@ -3,8 +3,8 @@
 import torch
 from safetensors.torch import load_file, save_file
 
-from export.checkpoints.checkpoint import open_checkpoint
-from export.checkpoints.image_family import sides
+from export.checkpoints.building.image_family import sides
+from export.checkpoints.reading.checkpoint import open_checkpoint
 from tests.samples.checkpoints import sharpened
 
 

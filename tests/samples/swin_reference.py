@@ -3,8 +3,8 @@
 import torch
 import transformers
 
-from model.swin import SwinConfig, swin
-from model.swin_v2 import swin_v2
+from model.architectures.swin import SwinConfig, swin
+from model.architectures.swin_v2 import swin_v2
 from tests.samples.attention_reference import randn
 from tests.samples.checkpoints import sharpened
 

@@ -16,7 +16,7 @@ import torch
 from pydantic import BaseModel
 from torch import nn
 
-from export.graphs.torch_export import DEFAULT_OPSET, trace
+from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
 from tests.samples.exports import KEPT, contents, packages
 
 READ_BY_A_TRACE = (

@@ -9,7 +9,7 @@ import structlog
 from fastapi.testclient import TestClient
 
 from service.app import create_admin, create_app, create_probe
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.runtime.session import Session
 from service.settings import Settings
 from service.store import open_store
@@ -63,7 +63,7 @@ sys.meta_path.insert(0, Absent())
 from fastapi.testclient import TestClient
 from service.app import create_admin, create_app, create_probe
 from service.store import open_store
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.settings import Settings
 settings = Settings(artifacts={str(light)!r})
 with TestClient(create_app(settings, load(settings), open_store(settings))) as client:

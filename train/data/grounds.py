@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.vit import DIGITS_BOX
+from model.architectures.vit import DIGITS_BOX
 from train.data.handwritten_digits import INK_SHARE
 from train.data.handwritten_digits import SIDE as DIGIT_SIDE
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES
+from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES
 from train.data.strokes import draw
 
 SIDE = VIT_SIZES["digits"].image[0]

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.captioner import CAPTIONS_MEAN, CAPTIONS_STD
+from model.architectures.captioner import CAPTIONS_MEAN, CAPTIONS_STD
+from model.architectures.recurrent import Recurrent
 from model.catalogue import build
-from model.recurrent import Recurrent
 from model.vocabularies import PAD, encode_words
 from train.data.handwritten_digits import augment, scans
 from train.data.scenes import Scene, on_box, scene

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model.architectures.vit_variants import VARIANTS
 from model.catalogue import build
-from model.vit_variants import VARIANTS
 from train.data.handwritten_digits import augment, pixels, scans, strokes
 from train.fit import Run, fit
 

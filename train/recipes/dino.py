@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model.architectures.vit import DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT
 from model.catalogue import build, bundled
-from model.explanations import rollout
-from model.vit import DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT
+from model.methods.explanations import rollout
 from train.data.handwritten_digits import INK_SHARE, SIDE, augment, pixels, scans, strokes
 from train.fit import Run, fit
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT
 from model.catalogue import build, bundled
-from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT
 from train.data.grounds import anywhere, ink_of, on_grounds, placed
 from train.data.handwritten_digits import augment, scans, strokes
 from train.fit import Run, fit

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.attention import Maps
+from model.architectures.swin import SCENES_MEAN, SCENES_STD, Swin, WindowAttention
+from model.architectures.vit import ViTConfig, vit
 from model.catalogue import build
-from model.swin import SCENES_MEAN, SCENES_STD, Swin, WindowAttention
-from model.vit import ViTConfig, vit
-from model.windows import (
+from model.methods.windows import (
     WindowedStage,
     mean_of_rows,
     mean_row,
@@ -23,6 +22,7 @@ from model.windows import (
     windowed_relevance_of,
     windowed_rollout,
 )
+from model.parts.attention import Maps
 from train.data.handwritten_digits import augment, scans
 from train.data.marked import MarkedScene, marked_scene
 from train.data.scenes import SIDE

@@ -8,8 +8,8 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from model.architectures.detector import SCENES_MEAN, SCENES_STD, Detector
 from model.catalogue import build, bundled
-from model.detector import SCENES_MEAN, SCENES_STD, Detector
 from train.average_precision import Found, average_precision
 from train.data.handwritten_digits import augment, scans
 from train.data.scenes import SIDE, Scene, on_box, scene

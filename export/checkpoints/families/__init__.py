@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from export.checkpoints.building.family import Family
 from export.checkpoints.families.bart import BART
 from export.checkpoints.families.bert import BERT
 from export.checkpoints.families.conditional_detr import CONDITIONAL_DETR
@@ -21,7 +22,6 @@ from export.checkpoints.families.swinv2 import SWINV2
 from export.checkpoints.families.table_transformer import TABLE_TRANSFORMER
 from export.checkpoints.families.vit import VIT
 from export.checkpoints.families.yolos import YOLOS
-from export.checkpoints.family import Family
 
 _ALL = (
     *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS, SWIN, SWINV2),

@@ -1,7 +1,7 @@
 """BART (Lewis et al. 2020): an encoder-decoder with learned positions."""
 
-from export.checkpoints.sequence_family import SequenceConfig, SequenceFamily, stack_names
-from export.checkpoints.tensor_names import Names
+from export.checkpoints.building.sequence_family import SequenceConfig, SequenceFamily, stack_names
+from export.checkpoints.building.tensor_names import Names
 
 HEAD: Names = {"final_logits_bias": "head.bias"}
 

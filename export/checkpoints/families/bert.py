@@ -1,9 +1,9 @@
 """BERT (Devlin et al. 2019)."""
 
-from export.checkpoints.family import Activation, Epsilon, Index, Size
-from export.checkpoints.tensor_names import Names
-from export.checkpoints.text_family import TextConfig, TextFamily
-from model.text_encoder import TextEncoderConfig
+from export.checkpoints.building.tensor_names import Names
+from export.checkpoints.building.text_family import TextConfig, TextFamily
+from export.checkpoints.reading.config import Activation, Epsilon, Index, Size
+from model.architectures.text_encoder import TextEncoderConfig
 
 
 class Config(TextConfig):

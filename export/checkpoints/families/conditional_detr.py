@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from export.checkpoints.detector_family import (
+from export.checkpoints.building.detector_family import (
     DECODER,
     DECODER_BLOCK,
     DETR_HEADS,
@@ -11,10 +11,10 @@ from export.checkpoints.detector_family import (
     DetrFamily,
     perceptron_names,
 )
-from export.checkpoints.family import Size
-from export.checkpoints.tensor_names import Names
-from model.conditional_detector import conditional_detector
-from model.detector import Detector, DetectorConfig, Places
+from export.checkpoints.building.tensor_names import Names
+from export.checkpoints.reading.config import Size
+from model.architectures.conditional_detector import conditional_detector
+from model.architectures.detector import Detector, DetectorConfig, Places
 
 
 class Config(DetrConfig):

@@ -5,10 +5,10 @@ import dataclasses
 from torch import nn
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import Checkpoint
 from export.checkpoints.families.vit import NAMES, Config, ViTFamily
-from model.heads import DistilledClassifier
-from model.vit import ViTConfig
+from export.checkpoints.reading.checkpoint import Checkpoint
+from model.architectures.vit import ViTConfig
+from model.parts.heads import DistilledClassifier
 
 
 class DeiTFamily(ViTFamily):

@@ -2,8 +2,8 @@
 
 from torch import nn
 
-from export.checkpoints.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
-from model.detector import Detector, DetectorConfig, Places, detector
+from export.checkpoints.building.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
+from model.architectures.detector import Detector, DetectorConfig, Places, detector
 
 
 class DetrItself(DetrFamily[DetrConfig]):

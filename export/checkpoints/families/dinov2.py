@@ -6,9 +6,7 @@ from pydantic import Field
 from torch import nn
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Epsilon, Index
-from export.checkpoints.image_family import (
+from export.checkpoints.building.image_family import (
     EMBEDDING_NAMES,
     ImageConfig,
     Sides,
@@ -16,11 +14,13 @@ from export.checkpoints.image_family import (
     block_names,
     sides,
 )
-from export.checkpoints.tensor_names import Names, cut
-from model.attention import MultiHeadAttention
-from model.heads import FirstAndMeanClassifier, FirstState
-from model.layers import GatedFeedForward
-from model.vit import ViTConfig, dinov2_block, feed_forward
+from export.checkpoints.building.tensor_names import Names, cut
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Epsilon, Index
+from model.architectures.vit import ViTConfig, dinov2_block, feed_forward
+from model.parts.attention import MultiHeadAttention
+from model.parts.feed_forward import GatedFeedForward
+from model.parts.heads import FirstAndMeanClassifier, FirstState
 
 
 class Config(ImageConfig):

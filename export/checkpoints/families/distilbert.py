@@ -1,8 +1,8 @@
 """DistilBERT (Sanh et al. 2019): a BERT of half the layers, which does not tell two texts apart."""
 
-from export.checkpoints.family import Activation, Size
-from export.checkpoints.text_family import TextConfig, TextFamily
-from model.text_encoder import TextEncoderConfig
+from export.checkpoints.building.text_family import TextConfig, TextFamily
+from export.checkpoints.reading.config import Activation, Size
+from model.architectures.text_encoder import TextEncoderConfig
 
 
 class Config(TextConfig):

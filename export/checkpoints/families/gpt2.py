@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from contract.manifest import Task
-from export.checkpoints import family
-from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Activation, Epsilon, ExportOptions, Family, Size, made_by
-from export.checkpoints.generation_config import read_generation
-from export.checkpoints.tensor_names import Names, copy_of, cut
-from export.checkpoints.tokenizers.tokenizer import read_tokenizer, text_rule
+from export.checkpoints.building.family import ExportOptions, Family, made_by
+from export.checkpoints.building.tensor_names import Names, copy_of, cut
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Activation, Epsilon, Size
+from export.checkpoints.reading.config import Config as BaseConfig
+from export.checkpoints.reading.generation_config import read_generation
+from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, text_rule
 from export.plan import Source
 from export.tasks.generation import text_continuer
-from model.gpt import GPTConfig, gpt
+from model.architectures.gpt import GPTConfig, gpt
 
 
-class Config(family.Config):
+class Config(BaseConfig):
     """`config.json`."""
 
     vocab_size: Size

@@ -6,14 +6,14 @@ from typing import Literal
 from tokenizers import Tokenizer
 from torch import nn
 
-from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Activation
-from export.checkpoints.multilingual_family import MultilingualFamily
-from export.checkpoints.sequence_family import PreNormConfig, stack_names
-from export.checkpoints.tokenizers import m2m_100 as pieces
-from export.checkpoints.tokenizers.tokenizer import TOKENIZER_FILE, parse_tokenizer
-from export.checkpoints.tokenizers.vocabulary_files import SETTINGS_FILE
-from model.transformer import Transformer, TransformerConfig, Wiring, m2m_100
+from export.checkpoints.building.multilingual_family import MultilingualFamily
+from export.checkpoints.building.sequence_family import PreNormConfig, stack_names
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Activation
+from export.checkpoints.reading.tokenizers import m2m_100 as pieces
+from export.checkpoints.reading.tokenizers.tokenizer import TOKENIZER_FILE, parse_tokenizer
+from export.checkpoints.reading.tokenizers.vocabulary_files import SETTINGS_FILE
+from model.architectures.transformer import Transformer, TransformerConfig, Wiring, m2m_100
 
 
 class Config(PreNormConfig):

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from export.checkpoints import sequence_family
-from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.building import sequence_family
+from export.checkpoints.building.tensor_names import copy_of
 from export.checkpoints.families import bart
-from export.checkpoints.family import Index, Size
-from export.checkpoints.tensor_names import copy_of
-from export.checkpoints.tokenizers.marian import convert
-from export.checkpoints.tokenizers.tokenizer import parse_tokenizer
-from model.transformer import Transformer, TransformerConfig, Wiring, marian
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Index, Size
+from export.checkpoints.reading.tokenizers.marian import convert
+from export.checkpoints.reading.tokenizers.tokenizer import parse_tokenizer
+from model.architectures.transformer import Transformer, TransformerConfig, Wiring, marian
 
 
 class Config(sequence_family.SequenceConfig):

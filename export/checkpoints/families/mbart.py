@@ -1,10 +1,10 @@
 """mBART (Liu et al. 2020): a BART that normalises before its branches, for many languages."""
 
-from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.building.multilingual_family import MultilingualFamily
+from export.checkpoints.building.sequence_family import PreNormConfig
 from export.checkpoints.families.bart import BART
-from export.checkpoints.multilingual_family import MultilingualFamily
-from export.checkpoints.sequence_family import PreNormConfig
-from export.checkpoints.tokenizers.tokenizer import tokenizer_class
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.tokenizers.tokenizer import tokenizer_class
 
 
 class MBartFamily(MultilingualFamily[PreNormConfig]):

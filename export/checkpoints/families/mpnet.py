@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from export.checkpoints.family import Activation, Epsilon, Size
-from export.checkpoints.text_family import TextConfig, TextFamily
-from model.text_encoder import TextEncoderConfig
+from export.checkpoints.building.text_family import TextConfig, TextFamily
+from export.checkpoints.reading.config import Activation, Epsilon, Size
+from model.architectures.text_encoder import TextEncoderConfig
 
 OFFSET = 2  # the reference library counts positions from the one after its padding's, which is fixed
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from export.checkpoints.building.sequence_family import PreNormConfig, SequenceFamily
 from export.checkpoints.families.marian import MARIAN
-from export.checkpoints.family import Index
-from export.checkpoints.sequence_family import PreNormConfig, SequenceFamily
-from model.transformer import Transformer, TransformerConfig, Wiring, marian
+from export.checkpoints.reading.config import Index
+from model.architectures.transformer import Transformer, TransformerConfig, Wiring, marian
 
 
 class Config(PreNormConfig):

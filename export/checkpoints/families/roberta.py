@@ -3,8 +3,8 @@
 import dataclasses
 
 from export.checkpoints.families import bert
-from export.checkpoints.family import Index
-from model.text_encoder import TextEncoderConfig
+from export.checkpoints.reading.config import Index
+from model.architectures.text_encoder import TextEncoderConfig
 
 
 class Config(bert.Config):

@@ -7,14 +7,14 @@ from typing import ClassVar, TypeVar
 from torch import nn
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Epsilon, Size
-from export.checkpoints.image_family import ImageFamily, PatchesConfig, Sides, sides
-from export.checkpoints.tensor_names import Names, cut
+from export.checkpoints.building.image_family import ImageFamily, PatchesConfig, Sides, sides
+from export.checkpoints.building.tensor_names import Names, cut
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Epsilon, Size
 from export.plan import Source
 from export.tasks.windows import windowed_image_model
-from model.heads import MeanLinear, MeanState
-from model.swin import Swin, SwinConfig, swin
+from model.architectures.swin import Swin, SwinConfig, swin
+from model.parts.heads import MeanLinear, MeanState
 
 
 class Config(PatchesConfig):

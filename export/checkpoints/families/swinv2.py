@@ -5,13 +5,13 @@ from typing import Literal
 from pydantic import Field
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import Checkpoint
+from export.checkpoints.building.image_family import sides
+from export.checkpoints.building.tensor_names import Names
 from export.checkpoints.families import swin
-from export.checkpoints.family import Index
-from export.checkpoints.image_family import sides
-from export.checkpoints.tensor_names import Names
-from model.swin import Swin
-from model.swin_v2 import SwinV2Config, swin_v2
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Index
+from model.architectures.swin import Swin
+from model.architectures.swin_v2 import SwinV2Config, swin_v2
 
 
 class Config(swin.Config):

@@ -4,9 +4,9 @@ from typing import Literal
 
 from torch import nn
 
-from export.checkpoints.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
-from model.detector import TABLE_TRANSFORMER as WIRING
-from model.detector import Detector, DetectorConfig, Places, detector
+from export.checkpoints.building.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
+from model.architectures.detector import TABLE_TRANSFORMER as WIRING
+from model.architectures.detector import Detector, DetectorConfig, Places, detector
 
 
 class Config(DetrConfig):

@@ -3,12 +3,18 @@
 from torch import nn
 
 from contract.manifest import Task
-from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.family import Activation, Epsilon, Size
-from export.checkpoints.image_family import EMBEDDING_NAMES, ImageConfig, VisionTransformerFamily, block_names, sides
-from model.heads import FirstDense, FirstLinear, FirstState
-from model.layers import ACTIVATIONS
-from model.vit import ViTConfig
+from export.checkpoints.building.image_family import (
+    EMBEDDING_NAMES,
+    ImageConfig,
+    VisionTransformerFamily,
+    block_names,
+    sides,
+)
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Activation, Epsilon, Size
+from model.architectures.vit import ViTConfig
+from model.parts.feed_forward import ACTIVATIONS
+from model.parts.heads import FirstDense, FirstLinear, FirstState
 
 
 class Config(ImageConfig):

@@ -5,17 +5,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contract.manifest import ImageRule, Task
-from export.checkpoints.checkpoint import Checkpoint
-from export.checkpoints.detector_family import LOSS_KEYS, DetectorFamily, LabelsWithGaps, perceptron_names
-from export.checkpoints.family import Epsilon, ExportOptions, Size, made_by
-from export.checkpoints.image_family import ImageConfig, Sides, block_names, sides
+from export.checkpoints.building.detector_family import LOSS_KEYS, DetectorFamily, LabelsWithGaps, perceptron_names
+from export.checkpoints.building.family import ExportOptions, made_by
+from export.checkpoints.building.image_family import ImageConfig, Sides, block_names, sides
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Epsilon, Size
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.detection import sequence_detector
-from model.attention import MultiHeadAttention
-from model.blocks import Stack
-from model.vit import block, norm
-from model.yolos import Yolos, YolosConfig, positioned, yolos
+from model.architectures.vit import block, norm
+from model.architectures.yolos import Yolos, YolosConfig, positioned, yolos
+from model.parts.attention import MultiHeadAttention
+from model.parts.blocks import Stack
 
 
 class Config(LabelsWithGaps, ImageConfig):

@@ -10,8 +10,8 @@ from service.answering.call import Answered
 from service.api import responses
 from service.arrays import softmax
 from service.generation.token_selection import likeliest
-from service.repository.predictor import MaskFiller
-from service.repository.served_model import Prediction
+from service.repository.models.predictor import MaskFiller
+from service.repository.models.served_model import Prediction
 
 Candidates = list[tuple[int, float]]
 """Of one mask: tokens with their probabilities, best first."""

@@ -17,7 +17,8 @@ from service.api.hugging_face.tei import DecodeParameters, EmbedParameters, Pred
 from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
 from service.api.openapi.components import refusals as described_refusals
 from service.api.openapi.requests import BINARY, TextPair
-from service.options import Options, TextOptions
+from service.options.base import Options
+from service.options.predictions import TextOptions
 
 
 class HuggingFaceError(Part):

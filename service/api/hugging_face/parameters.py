@@ -9,22 +9,20 @@ from pydantic import Field
 from contract.generation import LanguageCode, Sampling
 from contract.manifest import Manifest
 from service.errors import TooLarge, Unacceptable
-from service.options import (
+from service.options.attention import AttentionOptions
+from service.options.base import Options, RequestOptions, parse
+from service.options.generation import GenerateOptions
+from service.options.predictions import (
     CANDIDATE_BYTES,
-    MOST_TARGETS,
-    AttentionOptions,
     ClassifyOptions,
     ClassifyTextOptions,
     DetectOptions,
     FillMaskOptions,
-    GenerateOptions,
-    Options,
-    RequestOptions,
     TextOptions,
-    parse,
 )
-from service.repository.generator import Generator
-from service.repository.predictor import MaskFiller
+from service.options.readers import MOST_TARGETS
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import MaskFiller
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 Refused = Mapping[str, tuple[tuple[object, ...], str]]

@@ -36,18 +36,26 @@ from service.api.hugging_face.parameters import (
     parse_parameters,
 )
 from service.api.hugging_face.texts import WrittenText, error_type
-from service.api.request_parsing import JSON, RAW, check_count, content_type, parse_texts, read_document, read_image
+from service.api.reading.request_parsing import (
+    JSON,
+    RAW,
+    check_count,
+    content_type,
+    parse_texts,
+    read_document,
+    read_image,
+)
 from service.errors import Unacceptable, Unsupported
 from service.generation.token_selection import Hypothesis
 from service.http.exchange import exchange_of
 from service.inputs.encoded_images import decode_images
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Text
-from service.options import DetectOptions
-from service.repository.detector import Detector
-from service.repository.generator import Generator
-from service.repository.predictor import MaskFiller, Predictor
-from service.repository.served_model import Prediction, ServedModel
+from service.options.predictions import DetectOptions
+from service.repository.models.detector import Detector
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import MaskFiller, Predictor
+from service.repository.models.served_model import Prediction, ServedModel
 from service.settings import Settings
 from service.state import State, StateDep
 

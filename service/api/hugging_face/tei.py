@@ -28,14 +28,15 @@ from service.api.hugging_face.parameters import (
 )
 from service.api.hugging_face.pipelines import labels, vectors
 from service.api.hugging_face.texts import error_type
-from service.api.request_parsing import check_count, parse_texts, read_document
+from service.api.reading.request_parsing import check_count, parse_texts, read_document
 from service.errors import NotFound, TooLarge, Unacceptable
 from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
 from service.inputs.text_inputs import TextInputs
-from service.options import Options, TextOptions
-from service.repository.predictor import Predictor
-from service.repository.served_model import ServedModel
+from service.options.base import Options
+from service.options.predictions import TextOptions
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
 
 router = APIRouter(tags=["Text Embeddings Inference"])

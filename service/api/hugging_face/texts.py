@@ -10,7 +10,7 @@ from service.answering.generations import StreamedToken
 from service.api.hugging_face.parameters import GenerationParameters
 from service.generation.token_selection import Hypothesis
 from service.inputs.tokenization import rest_of
-from service.repository.generator import Generator
+from service.repository.models.generator import Generator
 
 Json = dict[str, object]
 SEPARATORS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))

@@ -3,7 +3,7 @@
 from service import VERSION
 from service.api.open_inference.infer_request import input_names
 from service.api.open_inference.outputs import Output, attention_outputs_of, outputs_of
-from service.repository.served_model import ServedModel
+from service.repository.models.served_model import ServedModel
 
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "parameters")
 PLATFORM = "onnxruntime_onnx"

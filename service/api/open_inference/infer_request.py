@@ -8,15 +8,15 @@ from typing import Any, get_args
 
 from starlette.requests import Request
 
-from service.api.json_body import JsonBody
 from service.api.open_inference.tensors import elements_of_shape, split_binary, strings_of
-from service.api.request_parsing import ParsedRequest, check_count, check_encoding, read_body
+from service.api.reading.json_body import JsonBody
+from service.api.reading.request_parsing import ParsedRequest, check_count, check_encoding, read_body
 from service.errors import Malformed, TooLarge, Unacceptable
 from service.inputs.encoded_images import check_image, decode_images
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Pair, Text
-from service.options import MOST_OPTIONS, RequestOptions
-from service.repository.served_model import ServedModel
+from service.options.base import MOST_OPTIONS, RequestOptions
+from service.repository.models.served_model import ServedModel
 from service.settings import Settings
 
 JSON_LENGTH = "Inference-Header-Content-Length"

@@ -18,11 +18,13 @@ from service.errors import TooLarge, Unacceptable
 from service.explanations.answer import AttentionAnswer, Values
 from service.explanations.query import AttentionQuery
 from service.generation.token_selection import Hypothesis
-from service.options import DetectOptions, FillMaskOptions, GenerateOptions, RequestOptions
-from service.repository.detector import Detector
-from service.repository.generator import Generator
-from service.repository.predictor import MaskFiller, Predictor
-from service.repository.served_model import Prediction, ServedModel
+from service.options.base import RequestOptions
+from service.options.generation import GenerateOptions
+from service.options.predictions import DetectOptions, FillMaskOptions
+from service.repository.models.detector import Detector
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import MaskFiller, Predictor
+from service.repository.models.served_model import Prediction, ServedModel
 
 Row: TypeAlias = dict[str, npt.NDArray[np.float32] | bytes]
 """What is shown of one input, by the names of outputs."""

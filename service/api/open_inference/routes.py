@@ -13,7 +13,6 @@ from service.answering.generations import generate
 from service.answering.modalities import modality_of
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.json_body import JsonBody
 from service.api.open_inference.descriptions import model_config, model_metadata, server_metadata
 from service.api.open_inference.infer_request import JSON_LENGTH, InferRequest, read_infer_request
 from service.api.open_inference.outputs import (
@@ -25,13 +24,15 @@ from service.api.open_inference.outputs import (
     tensors_of,
     wanted_of,
 )
-from service.api.request_parsing import RAW, check_encoding, read_body
+from service.api.reading.json_body import JsonBody
+from service.api.reading.request_parsing import RAW, check_encoding, read_body
 from service.errors import NotFound, TooSlow, Unacceptable
 from service.http.exchange import exchange_of
-from service.options import FillMaskOptions, GenerateOptions
-from service.repository.generator import Generator
-from service.repository.predictor import MaskFiller, Predictor
-from service.repository.served_model import ServedModel
+from service.options.generation import GenerateOptions
+from service.options.predictions import FillMaskOptions
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import MaskFiller, Predictor
+from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
 
 MOST_MANAGEMENT_BYTES = 1 << 16

@@ -15,9 +15,9 @@ from service.api import responses
 from service.api.openai.errors import Errors
 from service.generation.token_selection import Alternatives, Hypothesis
 from service.inputs.tokenization import rest_of
-from service.repository.generator import Generator
-from service.repository.predictor import Predictor
-from service.repository.served_model import Prediction
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction
 
 T = TypeVar("T")
 Json = dict[str, object]

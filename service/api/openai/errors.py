@@ -7,7 +7,8 @@ import orjson
 from starlette.responses import Response
 
 from service.http.problems import problem
-from service.options import AttentionOptions, Options
+from service.options.attention import AttentionOptions
+from service.options.base import Options
 
 BAD_REQUEST, UNAUTHORIZED, NOT_FOUND, TOO_LARGE, UNACCEPTABLE, BUSY, BROKEN = 400, 401, 404, 413, 422, 429, 500
 OF_FIELDS = (BAD_REQUEST, NOT_FOUND, TOO_LARGE, UNACCEPTABLE)

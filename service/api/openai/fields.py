@@ -8,9 +8,11 @@ from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
 from contract.generation import Generation
-from service.api.request_parsing import ParsedRequest, check_count, read_document
+from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
 from service.errors import Unacceptable
-from service.options import GenerateOptions, LanguageOptions, Number, Options, TextOptions, parse
+from service.options.base import Number, Options, parse
+from service.options.generation import GenerateOptions, LanguageOptions
+from service.options.predictions import TextOptions
 from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options

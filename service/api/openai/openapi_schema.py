@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from service.api.openai.fields import CompletionsOptions, EmbeddingsOptions
 from service.api.openapi.attention import Attention, Map
 from service.api.openapi.components import Json, Part, in_json, refusals
-from service.options import AttentionOptions
+from service.options.attention import AttentionOptions
 
 
 class OpenAIFault(Part):

@@ -11,7 +11,7 @@ from service.answering.call import find_ready
 from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.native import call_of
+from service.api.native.answers import call_of
 from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion
 from service.api.openai.errors import Errors
 from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
@@ -19,9 +19,9 @@ from service.errors import NotFound
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import exchange_of
 from service.inputs.image_inputs import ImageInputs
-from service.repository.generator import Generator
-from service.repository.predictor import Predictor
-from service.repository.served_model import ServedModel
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
 
 S = TypeVar("S", bound=ServedModel)

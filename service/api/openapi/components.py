@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from service.options import Options
+from service.options.base import Options
 
 Json = dict[str, Any]
 NULL: Json = {"type": "null"}

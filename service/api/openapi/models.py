@@ -8,7 +8,7 @@ from contract.generation import Sampling
 from contract.manifest import Scales, Task
 from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
 from service.api.openapi.components import Part
-from service.repository.served_model import ModelState
+from service.repository.models.served_model import ModelState
 
 
 class Live(Part):

@@ -34,8 +34,11 @@ from service.api.openapi.requests import (
     query,
     threshold,
 )
-from service.api.request_parsing import MEDIA_TYPES
-from service.options import AttentionOptions, ClassifyOptions, DetectOptions, GenerateOptions, RequestOptions
+from service.api.reading.request_parsing import MEDIA_TYPES
+from service.options.attention import AttentionOptions
+from service.options.base import RequestOptions
+from service.options.generation import GenerateOptions
+from service.options.predictions import ClassifyOptions, DetectOptions
 
 PROBLEM = "application/problem+json"
 _REFUSALS = refusals(

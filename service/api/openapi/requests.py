@@ -6,15 +6,14 @@ from pydantic import Field, WithJsonSchema
 
 from contract.manifest import Method
 from service.api.openapi.components import COMPONENTS, Json, without_null
-from service.options import (
-    AttentionOptions,
+from service.options.attention import AttentionOptions
+from service.options.base import Options, RequestOptions
+from service.options.generation import GenerateOptions
+from service.options.predictions import (
     ClassifyOptions,
     ClassifyTextOptions,
     DetectOptions,
     FillMaskOptions,
-    GenerateOptions,
-    Options,
-    RequestOptions,
     TextOptions,
     Threshold,
 )

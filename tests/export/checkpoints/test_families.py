@@ -8,8 +8,8 @@ from pydantic_core import PydanticUndefined
 
 from contract.artifact import read_artifact
 from export.checkpoints.families import FAMILIES
-from export.checkpoints.family import ACTIVATIONS
-from export.checkpoints.tokenizers.tokenizer import CLASS_DEFAULTS
+from export.checkpoints.reading.config import ACTIVATIONS
+from export.checkpoints.reading.tokenizers.tokenizer import CLASS_DEFAULTS
 from tests.conftest import ROOT
 from tests.samples.checkpoints import CASES, EXPORTED
 

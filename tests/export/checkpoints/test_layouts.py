@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from export.errors import CheckpointError
-from model.layers import sinusoids
+from model.parts.positions import sinusoids
 from tests.samples.checkpoints import CASES, T, dino, reference, source_of
 from tests.samples.export_command import export_command
 from tests.samples.export_folders import configured, edit, renamed, without

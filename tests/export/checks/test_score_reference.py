@@ -3,7 +3,7 @@
 import torch
 
 from export.checks.score_reference import score_of
-from model.attribution import Balanced
+from model.methods.attribution import Balanced
 from tests.samples.attention_reference import assert_same, randn
 
 

@@ -14,8 +14,8 @@ from export.checks.reference import in_float64, keeping_no_maps
 from export.checks.verify import FACTOR, _verify, verify
 from export.errors import ExportError
 from export.plan import OPTIONAL_METHODS, Source
-from model.transformer import Transformer, vaswani
-from model.vit import ViT, vit
+from model.architectures.transformer import Transformer, vaswani
+from model.architectures.vit import ViT, vit
 from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator, written
 
 

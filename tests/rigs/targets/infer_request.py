@@ -7,7 +7,7 @@ from typing import Any
 from tests.rigs.targets import check, instrumented, posted, run
 
 with instrumented(
-    "service.api.json_body",
+    "service.api.reading.json_body",
     "service.api.open_inference.infer_request",
     "service.api.open_inference.tensors",
     "service.options",
@@ -15,7 +15,7 @@ with instrumented(
     from service.api.open_inference.infer_request import read_infer_request
     from service.errors import Refusal
     from service.inputs.image_inputs import ImageInputs
-    from service.options import ClassifyOptions
+    from service.options.predictions import ClassifyOptions
     from service.settings import Settings
 
 SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_bytes=1 << 15)

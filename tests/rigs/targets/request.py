@@ -5,15 +5,16 @@ import asyncio
 from tests.rigs.targets import check, instrumented, posted, run
 
 with instrumented(
-    "service.api.request_parsing",
-    "service.api.json_body",
-    "service.api.form_body",
+    "service.api.reading.request_parsing",
+    "service.api.reading.json_body",
+    "service.api.reading.form_body",
     "service.http.header_parameters",
     "service.options",
 ):
-    from service.api.request_parsing import negotiate, read_images, read_texts
+    from service.api.reading.request_parsing import negotiate, read_images, read_texts
     from service.errors import Refusal
-    from service.options import ClassifyOptions, DetectOptions, GenerateOptions
+    from service.options.generation import GenerateOptions
+    from service.options.predictions import ClassifyOptions, DetectOptions
     from service.settings import Settings
 
 SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_bytes=1 << 15)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from service.app import create_app
-from service.options import GenerateOptions
-from service.repository.loading import load
+from service.options.generation import GenerateOptions
+from service.repository.loading.load import load
 from service.settings import Settings
 from service.store import open_store
 from tests.samples.in_process import inside

@@ -18,7 +18,7 @@ from service.api.openai.errors import Errors
 from service.api.openai.fields import UNSERVED, CompletionsOptions, EmbeddingsOptions
 from service.api.openai.openapi_schema import OpenAIError
 from service.errors import Broken, Unacceptable
-from service.options import parse
+from service.options.base import parse
 from tests.samples.api_keys import bearer, line
 from tests.samples.documented import Documented
 from tests.samples.in_process import in_process, inside

@@ -9,7 +9,9 @@ from service.errors import Unacceptable
 from service.explanations.comparison import compared
 from service.explanations.query import resolve
 from service.explanations.selection import MEAN_ROW, rows_of, select
-from service.options import AttentionOptions, DetectOptions, parse
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.options.predictions import DetectOptions
 from tests.samples.attention_queries import LAYERS, TOKENS, embedder, finder, graphs, query_of, translator, vit
 
 

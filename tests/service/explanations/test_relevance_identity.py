@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from contract.manifest import Kind, Window
-from model.windows import only_rows, spread
+from model.methods.windows import only_rows, spread
 from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import MEAN_ROW
 from tests.samples.attention_queries import query_of, translator

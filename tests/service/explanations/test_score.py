@@ -6,7 +6,9 @@ from contract.manifest import TextRule
 from service.errors import Unacceptable
 from service.explanations.query import resolve
 from service.explanations.score import baselines_of, points_of
-from service.options import Against, AttentionOptions, parse
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.options.readers import Against
 from tests.samples.attention_queries import continuer, embedder, query_of, translator, vit
 
 TOKENS = {"a": 4, "b": 5, "far": 10}

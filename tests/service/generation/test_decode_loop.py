@@ -19,9 +19,9 @@ from service.concurrency import while_wanted
 from service.errors import Broken, DeviceFull
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.kv_cache import KVCache
-from service.options import GenerateOptions
-from service.repository.generator import Generator
-from service.repository.loading import load
+from service.options.generation import GenerateOptions
+from service.repository.loading.load import load
+from service.repository.models.generator import Generator
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics

@@ -7,7 +7,7 @@ import pytest
 
 from service.arrays import log_softmax
 from service.generation.kv_cache import KVCache
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.settings import Settings
 from tests.samples.fake_gpu import fake_gpu
 

@@ -15,8 +15,8 @@ import urllib.parse
 import pytest
 from fastapi.testclient import TestClient
 
+from service.api.native.routes import health, monitoring
 from service.api.protocols import ADMIN_PORT_ROUTERS, ROUTERS, manner_of
-from service.api.routes import health, monitoring
 from service.app import create_app
 from service.http import api_keys
 from service.http.api_keys import Keys, KeysError, read_keys, scope_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.settings import Settings
 from tests.conftest import COLD, ROOT, start
 from tests.samples.changed_artifacts import edit, put_graph

@@ -13,12 +13,14 @@ from service.errors import Conflict
 from service.explanations.query import resolve
 from service.explanations.selection import Target
 from service.inputs.model_input import Picture
-from service.options import AttentionOptions, parse
-from service.repository import loading, registry
-from service.repository.gradients import explain_scores
-from service.repository.loading import load
+from service.options.attention import AttentionOptions
+from service.options.base import parse
+from service.repository import registry
+from service.repository.explaining.gradients import explain_scores
+from service.repository.loading import load as loading
+from service.repository.loading.load import load
+from service.repository.models.served_model import GRADIENT_DIVISOR, PART_STATE_BYTES, STATE_BYTES
 from service.repository.registry import Registry
-from service.repository.served_model import GRADIENT_DIVISOR, PART_STATE_BYTES, STATE_BYTES
 from service.runtime import memory
 from service.runtime.device import Device
 from service.runtime.memory import Growth

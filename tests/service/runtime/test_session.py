@@ -307,7 +307,7 @@ ARENA = """
 import json, sys
 from pathlib import Path
 import numpy as np
-from service.repository.loading import load
+from service.repository.loading.load import load
 from service.runtime.memory import resident_bytes
 from service.settings import Settings
 sessions = load(Settings(artifacts=Path(sys.argv[1])))["digits"].sessions

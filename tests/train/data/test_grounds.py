@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from model.vit import DIGITS_BOX
+from model.architectures.vit import DIGITS_BOX
 from train.data import grounds as data
 from train.data.grounds import SIDE, SIZES, anywhere, grounds, ink_of, on_grounds, placed
 from train.data.handwritten_digits import SIDE as DIGIT_SIDE

@@ -3,8 +3,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD
 from model.catalogue import bundled
-from model.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD
 from train.data.handwritten_digits import FIELD, INK_SHARE, SIDE, augment, fields, pixels, scans, strokes
 
 RECTANGLES = {  # top, bottom, left, right in a field: ink of one brightness

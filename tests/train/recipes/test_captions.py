@@ -2,7 +2,7 @@
 
 import torch
 
-from model.captioner import CAPTIONS_MEAN, CAPTIONS_STD
+from model.architectures.captioner import CAPTIONS_MEAN, CAPTIONS_STD
 from model.vocabularies import PAD, encode_words
 from tests.train.conftest import squares
 from train.data.scenes import SIDE, on_box, scene

@@ -8,9 +8,9 @@ import torch
 from sklearn.metrics import jaccard_score, roc_auc_score
 from torch.nn import functional as F
 
+from model.architectures.vit import DIGITS_MEAN, DIGITS_STD, vit
 from model.catalogue import build, bundled
-from model.heads import FirstState
-from model.vit import DIGITS_MEAN, DIGITS_STD, vit
+from model.parts.heads import FirstState
 from tests.samples.attention_reference import gelu, linear, softmax, weights_of
 from tests.train.conftest import same
 from train.data.handwritten_digits import FIELD, SIDE, pixels, scans, strokes

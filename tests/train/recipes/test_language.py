@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from model.architectures.gpt import GPT_SIZES, gpt
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES, word_filler
 from model.catalogue import bundled
-from model.gpt import GPT_SIZES, gpt
-from model.text_encoder import TEXT_ENCODER_SIZES, word_filler
 from model.vocabularies import ALPHABET, END, MASK, PAD, SPECIALS, START, encode
 from tests.samples.attention_reference import sharpen
 from train.data.written_dates.examples import held_out

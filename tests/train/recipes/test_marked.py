@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from model.architectures.swin import SCENES_MEAN, SCENES_STD
 from model.catalogue import build
-from model.swin import SCENES_MEAN, SCENES_STD
-from model.windows import unfold
+from model.methods.windows import unfold
 from tests.samples.attention_reference import assert_same, randn, sharpen
 from tests.train.conftest import squares
 from train.data.marked import marked_scene

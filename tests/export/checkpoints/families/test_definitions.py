@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 from service.arrays import log_softmax
 from service.errors import Unacceptable
 from service.inputs.image_preprocessing import decode_image
-from service.options import GenerateOptions
-from service.repository.generator import Generator
+from service.options.generation import GenerateOptions
+from service.repository.models.generator import Generator
 from service.settings import Settings
 from tests.samples.checkpoints import CASES, CHOSEN, checkpoint_of, reference, source_of_case
 from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint

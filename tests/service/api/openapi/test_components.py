@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from service.api.openapi.components import NULL, Components, Part, without_null
-from service.options import Options
+from service.options.base import Options
 
 
 class Inner(Part):

@@ -12,7 +12,7 @@ import pytest
 import service.app as app_module
 from service.api.protocols import read_operations
 from service.app import create_admin, create_app
-from service.options import AttentionOptions
+from service.options.attention import AttentionOptions
 from service.settings import Settings
 
 PREDICTIONS = ("classify", "detect", "embed", "fill_mask", "generate", "attention")

@@ -8,7 +8,7 @@ import pytest
 
 from service.api.page.joined import joined, read
 from service.api.page.routes import PAGE
-from service.repository.tasks import TASKS
+from service.repository.models.tasks import TASKS
 
 LIBRARY = "preact.js"
 MODULES = sorted(path.name for path in PAGE.glob("*.js") if path.name != LIBRARY)

@@ -1,0 +1,218 @@
+"""A family of checkpoints: what one `model_type` has in common."""
+
+import dataclasses
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import onnx
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+from contract.artifact import sha256
+from contract.manifest import Task
+from export.checkpoints.building.tensor_names import UNUSED, Names, fill_parameters, rename_tensors
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
+from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Config
+from export.errors import CheckpointError
+from export.plan import Source
+
+C = TypeVar("C", bound=Config)
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What the user asks for when a checkpoint is exported."""
+
+    name: str
+    task: Task | None = None
+    image: tuple[int, int] | None = None
+    """Height and width in pixels; by default the checkpoint's own."""
+    ignored: tuple[str, ...] = ()
+    """Keys of the configurations that the user declares irrelevant."""
+
+
+ARCHITECTURES: tuple[tuple[str, Task], ...] = (
+    ("ForImageClassificationWithTeacher", "image-classification"),
+    ("ForImageClassification", "image-classification"),
+    ("ForObjectDetection", "object-detection"),
+    ("ForSequenceClassification", "text-classification"),
+    ("ForMaskedLM", "fill-mask"),
+    ("ForPreTraining", "fill-mask"),
+    ("LMHeadModel", "text-generation"),
+    ("MTModel", "text2text-generation"),
+    ("ForConditionalGeneration", "text2text-generation"),
+    ("Model", "feature-extraction"),
+)
+"""Ending of the class that a checkpoint was saved from -> the task of that class."""
+
+
+@dataclass(frozen=True)
+class Family(ABC, Generic[C]):
+    """One `model_type`: its configuration, its definition in `model/`, and the names of its tensors."""
+
+    model_type: str
+    config: type[C]
+    names: Names
+    """Names of the body's tensors, without `prefix`."""
+    heads: Mapping[Task, Names]
+    """Names of each task's head. Tensors of the other tasks' heads are unused."""
+    prefix: str = ""
+    unused: tuple[str, ...] = ()
+    """Names of tensors that none of our tasks uses."""
+    command_options: ClassVar[str] = ""
+    """Options of the command that only some families take, for --list."""
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Return the tasks that the family can be exported for."""
+        return tuple(self.heads)
+
+    def source(self, checkpoint: Checkpoint, options: ExportOptions) -> Source:
+        """Return the source of an artifact. Raises CheckpointError for anything that is wrong with the checkpoint."""
+        if options.image and "--image-size" not in self.command_options:
+            raise CheckpointError(f"--image-size: {self.model_type} reads text")
+        checkpoint = dataclasses.replace(checkpoint, config=without_keys(checkpoint.config, options.ignored))
+        task = self.task(checkpoint, options.task)
+        config = self.read(checkpoint)
+        try:
+            return self.build(checkpoint, options, config, task)
+        except CheckpointError:
+            raise
+        except ValueError as error:  # a definition's sizes contradict each other
+            raise CheckpointError(str(error).splitlines()[0]) from error
+
+    @abstractmethod
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+
+    def read(self, checkpoint: Checkpoint) -> C:
+        """Return the validated configuration. Raises CheckpointError that names the key that is not supported."""
+        dropped = IRRELEVANT_KEYS | self.config.irrelevant_keys
+        fields = self.config.model_fields
+        given = {
+            key: value
+            for key, value in checkpoint.config.items()
+            if key in fields or (key not in dropped and key not in GENERATION_KEYS and value is not None)
+        }
+        try:
+            return self.config.model_validate_json(json.dumps(given))  # in JSON a list may be a tuple
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+            unknown = [str(problem["loc"][0]) for problem in problems if problem["type"] == "extra_forbidden"]
+            if unknown and len(unknown) == len(problems):
+                raise CheckpointError(
+                    f"{CONFIG}: {', '.join(unknown)}: not known of {self.model_type}, so the effect is not reproduced; "
+                    f"if there is none, add: {' '.join(f'--ignore {key}' for key in unknown)}"
+                ) from error
+            first = next(problem for problem in problems if problem["type"] != "extra_forbidden")
+            key = ".".join(str(step) for step in first["loc"])
+            message = first["msg"].removeprefix("Value error, ")
+            raise CheckpointError(f"{CONFIG}: {key}: {message}, given {str(first['input'])[:64]!r}") from error
+
+    def check_architectures(self, config: Mapping[str, Any], requested: Task | None) -> None:
+        """Raise CheckpointError if a configuration names only architectures of tasks that are not supported.
+
+        A task that is `requested` is tried whatever they are. An architecture without a head is none of them.
+        """
+        named = _architectures(config)
+        if requested is None and named and not any(self._task_of(one) or one.endswith("Model") for one in named):
+            endings = [f"...{ending} ({task})" for ending, task in ARCHITECTURES if task in self.tasks]
+            body = ", or add --task feature-extraction for the body alone" if "feature-extraction" in self.tasks else ""
+            raise CheckpointError(
+                f"{CONFIG}: architectures: {', '.join(named)[:200]} is not supported; "
+                f"of {self.model_type} there are {', '.join(endings)}{body}"
+            )
+
+    def _task_of(self, architecture: str) -> Task | None:
+        """Return the task of an architecture, if the family has it."""
+        task = next((task for ending, task in ARCHITECTURES if architecture.endswith(ending)), None)
+        return task if task in self.tasks else None
+
+    def task(self, checkpoint: Checkpoint, requested: Task | None) -> Task:
+        """Return the task to export for: the requested one or, by default, the one that the checkpoint is for.
+
+        `check_architectures` comes before it, and before the weights are read.
+        """
+        if requested is not None:
+            if requested not in self.tasks:
+                raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {requested}")
+            return requested
+        if len(self.tasks) == 1:
+            return self.tasks[0]
+        declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
+        if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
+            return "feature-extraction"
+        for architecture in _architectures(checkpoint.config):
+            if task := self._task_of(architecture):
+                return task
+        raise CheckpointError(
+            f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
+        )
+
+    def fill(self, module: M, checkpoint: Checkpoint, config: C, task: Task) -> tuple[M, list[str]]:
+        """Fill a module with the checkpoint's tensors, each used once; return it and the names of unused tensors."""
+        body, head = self.body(config), self.head_names(config, task)
+        unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.unused)
+        renamed = rename_tensors(module, checkpoint, {**dict.fromkeys(unused, UNUSED), **body, **head}, self.prefix)
+        prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""
+        names = {f"{prefix}{name}": to for name, to in body.items()} | dict(head)
+        fill_parameters(module, self.adapt(config, module, renamed.tensors), names)
+        return module.eval(), renamed.unused
+
+    def body(self, config: C) -> Names:
+        """Return the names of the body's tensors, which may depend on the configuration."""
+        return self.names
+
+    def head_names(self, config: C, task: Task) -> Names:
+        """Return the names of a head's tensors, which may depend on the configuration."""
+        return self.heads[task]
+
+    def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the tensors by our names, with the changes that the module needs; by default none."""
+        return tensors
+
+
+def without_keys(config: Mapping[str, Any], ignored: Collection[str]) -> dict[str, Any]:
+    """Return a configuration without the keys that the user declares irrelevant."""
+    return {key: value for key, value in config.items() if key not in ignored}
+
+
+def _architectures(config: Mapping[str, Any]) -> list[str]:
+    """Return the classes that a configuration names."""
+    named = config.get("architectures")
+    return [str(one) for one in named] if isinstance(named, list) else []
+
+
+def made_by(family: str, sizes: object, checkpoint: Checkpoint, unused: list[str]) -> dict[str, Any]:
+    """Return the `made_by` of a manifest: definition, sizes, weights, versions."""
+    hashes = [sha256(file) for file in checkpoint.weights]
+    return {
+        "definition": family,
+        **flatten_sizes(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
+        **checkpoint.origin,
+        "weights_sha256": " ".join(hashes),
+        "set_aside": " ".join(unused),
+        **library_versions(),
+    }
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that graphs are made with."""
+    return {"torch": torch.__version__.split("+")[0], "onnx": onnx.__version__}
+
+
+def flatten_sizes(sizes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Flatten sizes for a manifest: nested keys become dotted, tuples become lists, and nulls are left out."""
+    found: dict[str, Any] = {}
+    for key, value in sizes.items():
+        if isinstance(value, dict):
+            found |= flatten_sizes(value, f"{path}{key}.")
+        elif value is not None:
+            found[path + key] = list(value) if isinstance(value, tuple) else value
+    return found

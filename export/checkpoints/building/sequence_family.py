@@ -1,0 +1,186 @@
+"""The base of the families of encoder-decoders, which are configured as BART."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from contract.generation import Generation, Languages
+from contract.manifest import Task
+from export.checkpoints.building.family import ExportOptions, Family, made_by
+from export.checkpoints.building.tensor_names import Names, copy_of
+from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.config import Activation, Size
+from export.checkpoints.reading.config import Config as BaseConfig
+from export.checkpoints.reading.generation_config import read_generation
+from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, special_token, text_rule
+from export.plan import Source
+from export.tasks.generation import text_to_text
+from model.architectures.transformer import (
+    POST_NORM,
+    PRE_NORM,
+    StackSizes,
+    Transformer,
+    TransformerConfig,
+    Wiring,
+    bart,
+)
+
+
+class SequenceConfig(BaseConfig):
+    """`config.json` of BART and those like it."""
+
+    vocab_size: Size
+    max_position_embeddings: Size = 1024
+    d_model: Size = 1024
+    encoder_layers: Size = 12
+    encoder_attention_heads: Size = 16
+    encoder_ffn_dim: Size = 4096
+    decoder_layers: Size = 12
+    decoder_attention_heads: Size = 16
+    decoder_ffn_dim: Size = 4096
+    activation_function: Activation = "gelu"
+    scale_embedding: bool = False
+    normalize_before: bool = False
+    add_final_layer_norm: bool = False
+    normalize_embedding: bool | None = None
+    static_position_embeddings: bool | None = None
+    extra_pos_embeddings: Literal[0, 2] | None = None
+    add_bias_logits: Literal[False] = False
+    is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
+    force_bos_token_to_be_generated: bool | None = False
+    """Of older checkpoints; `read_generation` reads it."""
+    irrelevant_keys = frozenset({"num_hidden_layers", "max_length", "classif_dropout"})
+
+
+class PreNormConfig(SequenceConfig):
+    """`config.json` of encoder-decoders that normalise before each branch and behind each stack."""
+
+    normalize_before: Literal[True] = True
+    add_final_layer_norm: Literal[True] = True
+
+
+C = TypeVar("C", bound=SequenceConfig)
+
+
+@dataclass(frozen=True)
+class SequenceFamily(Family[C]):
+    """A family whose definition is an encoder-decoder."""
+
+    def sizes(self, config: C) -> TransformerConfig:
+        """Return the definition's sizes."""
+        return self.common(config, embedding_norm=True, static_positions=False)
+
+    def compose(
+        self, config: C, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
+    ) -> Transformer:
+        """Compose the definition."""
+        return bart(sizes, wiring, scale=scale, head=head)
+
+    def body(self, config: C) -> Names:
+        """Return the body's names: one table of embeddings for both sides, or one for each."""
+        tables = SHARED_EMBEDDING if self.sizes(config).target_vocabulary is None else SEPARATE_EMBEDDINGS
+        return {**self.names, **tables}
+
+    def head_names(self, config: C, task: Task) -> Names:
+        """Return the head's names: its matrix is the targets' embedding, unless they are not tied."""
+        tied = config.tie_word_embeddings
+        return {**self.heads[task], "lm_head.weight": copy_of("head.weight") if tied else "head.weight"}
+
+    def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Set the bias of the logits, if there is one, to zero if the checkpoint has none."""
+        bias = dict(module.named_parameters()).get("head.bias")
+        return tensors if bias is None else {"head.bias": torch.zeros_like(bias), **tensors}
+
+    def common(
+        self, config: C, *, embedding_norm: bool, static_positions: bool, target_vocabulary: int | None = None
+    ) -> TransformerConfig:
+        """Return the sizes that the families have in common, after checking what they must have in common."""
+        own = {"normalize_embedding": embedding_norm, "static_position_embeddings": static_positions}
+        for key, wanted in own.items():
+            if getattr(config, key) not in (None, wanted):
+                raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
+        if config.add_final_layer_norm != config.normalize_before:
+            raise ValueError("config.json: add_final_layer_norm must be as normalize_before")
+        return TransformerConfig(
+            config.vocab_size,
+            length=config.max_position_embeddings,
+            width=config.d_model,
+            encoder=StackSizes(config.encoder_layers, config.encoder_attention_heads, config.encoder_ffn_dim),
+            decoder=StackSizes(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
+            activation=config.activation_function,
+            target_vocabulary=target_vocabulary,
+        )
+
+    def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
+        """Return the tokenizer of sources, and that of targets if it is another."""
+        return read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True), None
+
+    def languages(self, checkpoint: Checkpoint, tokenizer: Tokenizer, rules: Generation) -> Languages | None:
+        """Return the languages of a model that translates among several."""
+        return None
+
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        sizes = self.sizes(config)
+        wiring = PRE_NORM if config.normalize_before else POST_NORM
+        scale = sizes.width**0.5 if config.scale_embedding else 1.0
+        targets = sizes.target_vocabulary or sizes.vocabulary
+        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
+        module = self.compose(config, sizes, wiring, scale, head)
+        tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
+        rules = read_generation(
+            checkpoint,
+            continues=False,
+            vocabulary=targets,
+            positions=sizes.length,
+            ignored=options.ignored,
+        )
+        own = Tokenizer.from_str(target_tokenizer or tokenizer)
+        told = {
+            "padding": special_token(checkpoint, own, "pad_token"),
+            "languages": self.languages(checkpoint, own, rules),
+        }
+        module, unused = self.fill(module, checkpoint, config, task)
+        return text_to_text(
+            options.name,
+            module,
+            sizes,
+            family=self.model_type,
+            text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length),
+            tokenizer=tokenizer,
+            target_tokenizer=target_tokenizer,
+            rules=rules.model_copy(update=told),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
+        )
+
+
+def stack_names() -> Names:
+    """Return the names of the blocks of encoder and decoder."""
+    names: dict[str, str] = {}
+    for stack in ("encoder", "decoder"):
+        theirs, ours = f"{stack}.layers.{{}}", f"{stack}.blocks.{{}}"
+        attentions = {"self_attn": "attention"} | ({"encoder_attn": "cross"} if stack == "decoder" else {})
+        for their, our in attentions.items():
+            for part, name in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
+                names[f"{theirs}.{their}.{part}_proj"] = f"{ours}.{our}.{name}"
+            names[f"{theirs}.{their}_layer_norm"] = f"{ours}.{our}_norm"
+        names |= {
+            f"{theirs}.fc1": f"{ours}.feed_forward.0",
+            f"{theirs}.fc2": f"{ours}.feed_forward.2",
+            f"{theirs}.final_layer_norm": f"{ours}.feed_forward_norm",
+            f"{stack}.layer_norm": f"{stack}.norm",
+        }
+    return names
+
+
+SHARED_EMBEDDING: Names = {
+    "shared": "source.tokens",
+    "encoder.embed_tokens": copy_of("source.tokens"),
+    "decoder.embed_tokens": copy_of("target.tokens"),
+}
+
+
+SEPARATE_EMBEDDINGS: Names = {"encoder.embed_tokens": "source.tokens", "decoder.embed_tokens": "target.tokens"}

@@ -1,0 +1,151 @@
+"""The base of the families of text encoders: configuration, heads and tokenizer of a BERT's checkpoint."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from tokenizers import Tokenizer
+from torch import nn
+
+from contract.manifest import Scores, Task
+from export.checkpoints.building.family import ExportOptions, Family, made_by
+from export.checkpoints.building.tensor_names import Names, copy_of, spare
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
+from export.checkpoints.reading.config import Config, Index, Size
+from export.checkpoints.reading.sentence_transformers import (
+    DECLARATION_FILE,
+    SentenceSettings,
+    check_declaration,
+    read_sentence_settings,
+)
+from export.checkpoints.reading.tokenizers.tokenizer import (
+    TOKENIZER_FILE,
+    of_one_type,
+    read_tokenizer,
+    sends_types,
+    text_rule,
+)
+from export.checkpoints.reading.tokenizers.vocabulary_files import SETTINGS_FILE
+from export.errors import CheckpointError
+from export.plan import Source
+from export.tasks.text import text_model
+from model.architectures.text_encoder import TextEncoderConfig, text_encoder
+from model.parts.feed_forward import ACTIVATIONS
+from model.parts.heads import FirstClassifier, MaskedWords, Pool, Unit
+
+
+class TextConfig(Config):
+    """What configurations of text encoders have in common."""
+
+    vocab_size: Size
+    max_position_embeddings: Size = 512
+    pad_token_id: Index | None = None
+    position_embedding_type: Literal["absolute"] = "absolute"
+    sentence_transformers: dict[str, Any] | None = None
+    sbert_ce_default_activation_function: str | None = None
+
+
+CROSS_ENCODER_ACTIVATIONS: dict[str, Scores] = {
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.linear.Identity": "identity",
+}
+"""Activation that a cross-encoder of sentence-transformers declares -> how its logits are answered."""
+
+C = TypeVar("C", bound=TextConfig)
+
+
+@dataclass(frozen=True)
+class TextFamily(Family[C]):
+    """A family whose definition is a text encoder."""
+
+    output_layer: str = ""
+    """The layer over the vocabulary. Its matrix repeats the embedding unless the configuration unties them."""
+    output_bias: str = ""
+    """The bias of that layer, which the layer itself repeats unless they are untied."""
+    classifier_activation: str = "tanh"
+    """The activation before the classifier."""
+    mask_activation: str | None = None
+    """The activation before the layer over the vocabulary; by default the configuration's."""
+
+    @abstractmethod
+    def sizes(self, config: C) -> TextEncoderConfig:
+        """Return the definition's sizes."""
+
+    def head_names(self, config: C, task: Task) -> Names:
+        """Return a head's names."""
+        if task != "fill-mask":
+            return self.heads[task]
+        if not config.tie_word_embeddings:
+            return {**self.heads[task], self.output_bias: spare("head.output.bias"), self.output_layer: "head.output"}
+        repeated = {
+            f"{self.output_layer}.weight": copy_of("embed.tokens.weight"),
+            f"{self.output_layer}.bias": copy_of("head.output.bias"),
+        }
+        return {**self.heads[task], **repeated, self.output_bias: "head.output.bias"}
+
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        declared = read_sentence_settings(checkpoint) if task == "feature-extraction" else SentenceSettings()
+        tokenizer = read_tokenizer(checkpoint, config.vocab_size, lower_case=declared.lower_case)
+        sizes = self.sizes(config)
+        if sizes.types and not sends_types(checkpoint):
+            tokenizer = of_one_type(tokenizer)
+        module = text_encoder(sizes, self._head(config, sizes, task, declared))
+        if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
+            module.head.output.weight = module.embed.tokens.weight
+        if task == "text-classification":
+            check_declaration(checkpoint)
+            _check_pairs(tokenizer, sizes)
+        text = text_rule(checkpoint, tokenizer, sizes.length, declared.max_tokens)
+        if task == "fill-mask" and text.mask is None:
+            raise CheckpointError(f"{SETTINGS_FILE}: must name a mask_token that {TOKENIZER_FILE} holds")
+        module, unused = self.fill(module, checkpoint, config, task)
+        return text_model(
+            options.name,
+            module,
+            sizes,
+            family=self.model_type,
+            task=task,
+            text=text,
+            tokenizer=tokenizer.to_str(pretty=True),
+            labels=config.labels if task == "text-classification" else (),
+            scores=_scores(checkpoint, config) if task == "text-classification" else "softmax",
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
+        )
+
+    def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
+        if task == "feature-extraction":
+            return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
+        if task == "text-classification":
+            return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
+        activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
+        return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))
+
+
+def _scores(checkpoint: Checkpoint, config: TextConfig) -> Scores:
+    """Return how logits are answered: as a cross-encoder of sentence-transformers declares, or as the configuration.
+
+    Its Sigmoid holds for each label. Its Identity is the logit itself if there is one label; several are a softmax, as
+    of every classifier. Raises CheckpointError for another activation.
+    """
+    declared = (
+        (DECLARATION_FILE, "activation_fn", checkpoint.json(DECLARATION_FILE).get("activation_fn")),
+        (CONFIG, "sentence_transformers.activation_fn", (config.sentence_transformers or {}).get("activation_fn")),
+        (CONFIG, "sbert_ce_default_activation_function", config.sbert_ce_default_activation_function),
+    )
+    for file, key, activation in declared:
+        if activation is None:
+            continue
+        if activation not in CROSS_ENCODER_ACTIVATIONS:
+            raise CheckpointError(f"{file}: {key} must be Sigmoid or Identity, given {str(activation)[:64]!r}")
+        if CROSS_ENCODER_ACTIVATIONS[activation] == "sigmoid" or len(config.labels) == 1:
+            return CROSS_ENCODER_ACTIVATIONS[activation]
+        break
+    return config.scores
+
+
+def _check_pairs(tokenizer: Tokenizer, sizes: TextEncoderConfig) -> None:
+    """Raise CheckpointError for a tokenizer with types of texts that the model lacks."""
+    types = max(tokenizer.encode("a", "b").type_ids, default=0)
+    if sizes.types and types >= sizes.types:
+        raise CheckpointError(f"tokenizer.json: gives a second text type {types}, but type_vocab_size is {sizes.types}")

@@ -1,0 +1,205 @@
+"""Read `generation_config.json` as the rules by which the service generates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from contract.generation import Generation, Sampling
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
+from export.checkpoints.reading.config import GENERATION_KEYS
+from export.errors import CheckpointError
+
+GENERATION_FILE = "generation_config.json"
+
+DISABLING_VALUES: Mapping[str, tuple[Any, ...]] = {
+    "diversity_penalty": (0.0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "encoder_repetition_penalty": (1.0,),
+    "epsilon_cutoff": (0.0,),
+    "eta_cutoff": (0.0,),
+    "exponential_decay_length_penalty": (),
+    "force_words_ids": (),
+    "constraints": (),
+    "dola_layers": (),
+    "guidance_scale": (1.0,),
+    "max_time": (),
+    "min_p": (0.0,),
+    "num_beam_groups": (1,),
+    "num_return_sequences": (1,),
+    "penalty_alpha": (0.0,),
+    "prompt_lookup_num_tokens": (),
+    "remove_invalid_values": (False,),
+    "repetition_penalty": (1.0,),
+    "sequence_bias": (),
+    "stop_strings": (),
+    "token_healing": (False,),
+    "top_h": (),
+    "typical_p": (1.0,),
+    "watermarking_config": (),
+}
+"""Key that is not supported -> the values, besides null, that switch it off."""
+
+SUPPORTED_KEYS = frozenset(
+    """
+    bad_words_ids begin_suppress_tokens bos_token_id decoder_start_token_id do_sample early_stopping eos_token_id
+    forced_bos_token_id forced_eos_token_id length_penalty max_length max_new_tokens min_length min_new_tokens
+    no_repeat_ngram_size num_beams pad_token_id renormalize_logits suppress_tokens temperature top_k top_p
+    """.split()
+)
+IRRELEVANT_KEYS = frozenset(
+    """
+    _from_model_config assistant_confidence_threshold assistant_early_exit assistant_lookbehind cache_config
+    cache_implementation compile_config disable_compile is_assistant max_matching_ngram_size
+    num_assistant_tokens num_assistant_tokens_schedule output_attentions output_hidden_states output_logits
+    output_scores prefill_chunk_size return_dict_in_generate return_legacy_cache target_lookbehind transformers_version
+    use_cache use_model_defaults low_memory continuous_batching_config
+    """.split()
+)
+"""Keys that change memory, speed or what is returned, not the generated text."""
+
+DEFAULT_NEW_TOKENS = 64
+"""The default for a model that continues texts if its checkpoint has none: enough for a few sentences."""
+
+
+def read_generation(
+    checkpoint: Checkpoint, *, continues: bool, vocabulary: int, positions: int, ignored: tuple[str, ...]
+) -> Generation:
+    """Read the rules of generation; the exporter adds the names of caches and memory.
+
+    `continues` says that targets continue their source (a decoder alone) rather than begin with a start token;
+    `positions` is the most tokens that the decoder takes. Raises CheckpointError that names what is not supported.
+    """
+    file, given = _read_keys(checkpoint, ignored)
+    if continues and "forced_bos_token_id" in given:
+        raise CheckpointError(
+            f"{file}: forced_bos_token_id is for encoder-decoders; to do without it, add: --ignore forced_bos_token_id"
+        )
+    start = None if continues else _required_token(file, given, "decoder_start_token_id", "bos_token_id")
+    end = _required_token(file, given, "eos_token_id")
+    default, length = given.get("max_new_tokens"), given.get("max_length")
+    if continues and default is None and length is None:
+        default = DEFAULT_NEW_TOKENS
+    least = given.get("min_new_tokens")
+    suppressed = (*_token_list(file, given, "suppress_tokens"), *_bad_words(file, given, end))
+    last = _optional_token(file, given, "forced_eos_token_id")
+    try:
+        rules = Generation(
+            start=start,
+            end=end,
+            max_new_tokens=positions,
+            default_new_tokens=default,
+            default_length=length if default is None else None,
+            num_beams=given.get("num_beams", 1),
+            length_penalty=given.get("length_penalty", 1.0),
+            early_stopping=given.get("early_stopping", False),
+            sampling=_sampling(given),
+            min_length=given.get("min_length", 0) if least is None else 0,  # min_new_tokens holds if both are given
+            min_new_tokens=least or 0,
+            forced_first=given.get("forced_bos_token_id"),
+            forced_last=last,
+            suppressed=suppressed,
+            suppressed_first=_token_list(file, given, "begin_suppress_tokens"),
+            no_repeat_ngram=given.get("no_repeat_ngram_size", 0),
+            renormalized=given.get("renormalize_logits", False),
+            caches=(),
+            memory=(),
+        )
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        key = str(problem["loc"][0])
+        raise CheckpointError(
+            f"{file}: {FILE_KEYS.get(key, key)}: {problem['msg']}, given {str(problem['input'])[:64]!r}"
+        ) from error
+    _check_rules(file, rules, vocabulary)
+    return rules
+
+
+def _read_keys(checkpoint: Checkpoint, ignored: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """Return the name of the file and its keys that matter. Raises CheckpointError for keys that are not supported."""
+    file, given = GENERATION_FILE, checkpoint.json(GENERATION_FILE)
+    if not given:  # older checkpoints
+        file, given = CONFIG, {key: value for key, value in checkpoint.config.items() if key in GENERATION_KEYS}
+        if checkpoint.config.get("force_bos_token_to_be_generated"):
+            given.setdefault("forced_bos_token_id", checkpoint.config.get("bos_token_id"))
+    dropped = IRRELEVANT_KEYS.union(ignored)
+    given = {key: value for key, value in given.items() if value is not None and key not in dropped}
+    for key, value in given.items():
+        if key in DISABLING_VALUES and value not in DISABLING_VALUES[key]:
+            raise CheckpointError(
+                f"{file}: {key} is not supported, given {str(value)[:64]}; to do without it, add: --ignore {key}"
+            )
+        if key not in DISABLING_VALUES and key not in SUPPORTED_KEYS:
+            raise CheckpointError(f"{file}: {key} is not known; if it changes nothing, add: --ignore {key}")
+    tokens = {
+        key: checkpoint.config[key]
+        for key in TOKEN_KEYS
+        if checkpoint.config.get(key) is not None and key not in ignored
+    }
+    return file, {**tokens, **given}
+
+
+def _check_rules(file: str, rules: Generation, vocabulary: int) -> None:
+    """Raise CheckpointError for tokens outside the vocabulary, and for sampling with beams."""
+    tokens = (rules.start, rules.end, rules.forced_first, rules.forced_last, *rules.suppressed, *rules.suppressed_first)
+    if outside := [token for token in tokens if token is not None and not 0 <= token < vocabulary]:
+        raise CheckpointError(f"{file}: token {outside[0]} is outside the vocabulary of {vocabulary}")
+    if rules.sampling and rules.num_beams > 1:
+        raise CheckpointError(
+            f"{file}: do_sample with num_beams {rules.num_beams} is not supported; add: --ignore do_sample"
+        )
+
+
+TOKEN_KEYS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+"""Keys that are read from `config.json` if the other file does not have them."""
+
+
+FILE_KEYS = {
+    "default_new_tokens": "max_new_tokens",
+    "default_length": "max_length",
+    "forced_first": "forced_bos_token_id",
+    "no_repeat_ngram": "no_repeat_ngram_size",
+    "renormalized": "renormalize_logits",
+}
+"""Our name of a field -> the key in the file."""
+
+
+def _sampling(given: Mapping[str, Any]) -> Sampling | None:
+    if not given.get("do_sample"):
+        return None
+    top_p = given.get("top_p", 1.0)
+    return Sampling(temperature=given.get("temperature", 1.0), top_k=given.get("top_k", 50) or None, top_p=top_p)
+
+
+def _token_list(file: str, given: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    tokens = given.get(name, [])
+    if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+        raise CheckpointError(f"{file}: {name} must be a list of tokens, given {str(tokens)[:64]}")
+    return tuple(tokens)
+
+
+def _required_token(file: str, given: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        token = _optional_token(file, given, name)
+        if token is not None:
+            return token
+    raise CheckpointError(f"{file}: must hold {names[0]}")
+
+
+def _optional_token(file: str, given: Mapping[str, Any], name: str) -> int | None:
+    value = given.get(name)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is not None and not isinstance(value, int):
+        raise CheckpointError(f"{file}: {name} must be one token, given {str(value)[:64]}")
+    return value
+
+
+def _bad_words(file: str, given: Mapping[str, Any], end: int) -> list[int]:
+    """Return the bad words, which must be single tokens, without the token that ends a text."""
+    words = given.get("bad_words_ids", [])
+    if not isinstance(words, list) or not all(isinstance(word, list) and len(word) == 1 for word in words):
+        raise CheckpointError(
+            f"{file}: bad_words_ids must be single tokens; to do without them, add: --ignore bad_words_ids"
+        )
+    return [word[0] for word in words if word[0] != end]

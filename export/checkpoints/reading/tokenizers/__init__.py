@@ -1,0 +1,1 @@
+"""Tokenizers in other forms than tokenizer.json are converted to it."""

@@ -1,1 +1,0 @@
-"""Tokenizers, all in the format of `tokenizer.json`."""

@@ -1,0 +1,1 @@
+"""The gradient of a graph, plain or balanced, and the methods that explain a score by it."""

@@ -1,0 +1,342 @@
+"""Maps and diagnostics, computed from the weights of a base graph: what the attention graph adds to it.
+
+What it computes is defined in `model/methods/explanations.py`, against which it is verified. Everything is reduced here, in the
+graph, and what is not asked for is not computed: it is behind an `If`, or has no rows. (Rollout fuses the heads of all
+layers of a kind, whichever of them it then multiplies.)
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from contract.manifest import FUSIONS, GRAPH_METHODS, ImageRule, Kind
+from export.graphs.editing.base_graph import row_vectors, selected_layers, sum_parallel
+from export.graphs.editing.builder import FLOAT, INT64, Builder
+from export.plan import patch_centres
+
+
+def copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
+    """Copy all weights and values to `<name>.seen` in float32 as they are computed, if any row is selected.
+
+    Otherwise each copy is empty, so that the memory of one layer can be reused for the next: the nodes that read
+    weights are at the end of the graph, and would keep all of them alive. Returns whether any row is selected.
+    """
+    computed = list(graph.graph.node)
+    any_row = [b.op("Greater", b.length(f"{kind.name}.rows", 0), b.constant(0)) for kind in kinds]
+    selected = functools.reduce(functools.partial(b.op, "Or"), any_row, "diagnose")
+    values_selected = b.op("And", selected, b.op("Equal", "method", b.constant(GRAPH_METHODS.index("norm"))))
+    first = list(graph.graph.node)[len(computed) :]
+    taps: dict[str, onnx.NodeProto] = {}
+    for kind in kinds:
+        for name in kind.maps:
+            for tensor, condition in ((name, selected), (f"{name}.value", values_selected)):
+                b.branch(condition, functools.partial(_cast, b, tensor), functools.partial(_nothing, b, kind))
+                taps[tensor] = graph.graph.node[-1]
+                taps[tensor].output[0] = f"{tensor}.seen"
+    nodes = first
+    for node in computed:
+        nodes += [node, *(taps[name] for name in node.output if name in taps)]
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
+    return selected
+
+
+def _cast(b: Builder, tensor: str) -> list[str]:
+    return [b.as_float32(tensor)]
+
+
+def _nothing(b: Builder, kind: Kind) -> list[str]:
+    return [b.empty(*[0] * (5 if kind.windows else 4))]
+
+
+class MapsBuilder:
+    """Builds maps and diagnostics of one kind from its weights (batch, heads, query, key) and values."""
+
+    heads_axis = 1
+
+    def __init__(
+        self,
+        b: Builder,
+        kind: Kind,
+        selected: str,
+        output_projections: Sequence[npt.NDArray[np.generic]],
+        image: ImageRule | None,
+        visible: str | None = None,
+    ) -> None:
+        self.b = b
+        self.kind = kind
+        self.selected = selected
+        self.weights = [f"{name}.seen" for name in kind.maps]
+        self.values = [f"{name}.value.seen" for name in kind.maps]
+        self.output_projections = output_projections
+        self.image = image
+        self.shares = self._shares_of(visible) if visible else None
+        """What part each row is of the mean of all rows, (batch, 1, query), if those of hidden cells are none of it."""
+        self.layers, self.rows, self.heads, self.special, self.discard = (
+            f"{kind.name}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
+        )
+
+    def maps(self, axes: Sequence[int | str]) -> str:
+        """Return the maps asked for, (batch, heads, layers, rows, key), or an empty tensor if no row is selected.
+
+        `axes` are those of the output, which tell whether the length of the last is fixed.
+        """
+        key = axes[-1] if isinstance(axes[-1], int) else 0
+        makers: dict[str, Callable[[], str]] = {
+            "raw": self.raw,
+            "rollout": lambda: self.rollout(key),
+            "norm": self.norm,
+        }
+        served: dict[str, Callable[[], str]] = {
+            name: makers[name] for name in GRAPH_METHODS if name in self.kind.methods
+        }
+        return self.b.branch(
+            self.selected,
+            lambda: [self._switch("method", GRAPH_METHODS, served)],
+            lambda: [self.b.empty(0, 0, 0, 0, key)],
+        )[0]
+
+    def raw(self) -> str:
+        """Return the weights of the selected layers and rows, of the selected heads or fused over all."""
+        b = self.b
+        selected = zip(self.weights, self.rows_by_layer(), strict=True)
+        picked = [self.picked(name, rows) for name, rows in selected]
+        joined = b.op("Concat", *picked, axis=2)  # (batch, heads, layers x rows, key)
+        fused = self._switch(
+            "fusion",
+            FUSIONS,
+            {
+                "each": lambda: b.op("Gather", joined, self.heads, axis=1),
+                "mean": lambda: b.reduce("ReduceMean", joined, 1),
+                "max": lambda: b.reduce("ReduceMax", joined, 1),
+                "min": lambda: b.reduce("ReduceMin", joined, 1),
+            },
+        )
+        return self.split_layers(fused)
+
+    def picked(self, weights: str, rows: str) -> str:
+        """Return the rows of weights (batch, heads, query, key), or the mean of all rows for the row -1."""
+        b = self.b
+
+        def rows_alone() -> list[str]:
+            return [b.op("Gather", weights, rows, axis=2)]
+
+        if not self.kind.averages:
+            return rows_alone()[0]
+        return b.branch(self.asks_for_mean(), lambda: [self._mean_of(weights, rows, 2)], rows_alone)[0]
+
+    def asks_for_mean(self) -> str:
+        """Return whether the row that is asked for is the mean of all."""
+        return self.b.op("Less", self.b.reduce("ReduceSum", self.rows, 0, keep=False), self.b.constant(0))
+
+    def _mean_of(self, x: str, rows: str, axis: int) -> str:
+        """Return the mean along an axis, the last but one, once for each of the rows, of which there is one or none."""
+        b = self.b
+        if self.shares:
+            shares = b.op("Unsqueeze", self.shares, b.constant([1])) if axis == 2 else self.shares
+            mean = b.op("MatMul", shares, x)
+        else:
+            mean = b.reduce("ReduceMean", x, axis)
+        return b.op("Gather", mean, b.op("Add", rows, b.constant(1)), axis=axis)
+
+    def _shares_of(self, visible: str) -> str:
+        """Return the part that each cell is of the mean of all that are visible (batch, cell): (batch, 1, cell)."""
+        b, shown = self.b, self.b.op("Cast", visible, to=FLOAT)
+        return b.op("Unsqueeze", b.op("Div", shown, b.reduce("ReduceSum", shown, 1)), b.constant([1]))
+
+    def rollout(self, key: int) -> str:
+        """Return the selected rows of `explanations.rollout`; rows are normalised as they are multiplied.
+
+        `key` is the length of the last axis of an answer without rows.
+        """
+        b = self.b
+        shape = b.op("Concat", b.op("Shape", self.weights[0], end=1), b.constant([1, 1, 0, key]), axis=0)
+        return b.branch(
+            b.op("Greater", b.length(self.rows, 0), b.constant(0)),
+            lambda: [self.followed()],
+            lambda: [b.zeros(shape)],
+        )[0]
+
+    def followed(self) -> str:
+        """Return the rows of `explanations.rollout`."""
+        b = self.b
+        fused = self.fused_heads()
+        length = b.length(fused[0], 2)
+        cut = b.branch(
+            b.op("Greater", self.discard, b.constant(0)),
+            lambda: [self._discard_smallest(layer, length) for layer in fused],
+            lambda: fused,
+        )
+        joint = row_vectors(b, self.kind, self.rows, length, self.shares)
+        if not self.shares:
+            joint = b.op("Unsqueeze", joint, b.constant([0]))  # (1, row, key), where a mean of shares has a batch
+        for included, layer in reversed(sum_parallel(b, self.kind, cut)):
+            total = b.op("Add", b.reduce("ReduceSum", layer, 2, keep=False), b.constant(1, np.float32))
+            share = b.op("Div", joint, b.op("Unsqueeze", total, b.constant([1])))
+            further = b.op("Add", share, b.op("MatMul", share, layer))  # joint @ rownorm(layer + I)
+            joint = b.op("Where", included, further, joint)
+        return b.op("Unsqueeze", joint, b.constant([1, 2]))
+
+    def norm(self) -> str:
+        """Return `explanations.norms` of the selected layers and rows; a layer without rows is not computed."""
+        b = self.b
+        layers: list[str] = []
+        projections = self.output_projections
+        for weights, value, projection, rows in zip(
+            self.weights, self.values, projections, self.rows_by_layer(), strict=True
+        ):
+            any_row = b.op("Greater", b.length(rows, 0), b.constant(0))
+            alpha = b.op("Gather", weights, rows, axis=2)
+            layers += b.branch(
+                any_row,
+                functools.partial(self._norms_of_rows, value, projection, weights, alpha, rows),
+                functools.partial(self._no_norms, alpha),
+            )
+        return self.split_layers(b.op("Unsqueeze", b.op("Concat", *layers, axis=1), b.constant([1])))
+
+    def _norms_of_rows(
+        self, value: str, projection: npt.NDArray[np.generic], weights: str, alpha: str, rows: str
+    ) -> list[str]:
+        """Return the norms of the rows `alpha` of weights, or the mean of all rows' norms."""
+
+        def rows_alone() -> list[str]:
+            return self.norms_of_layer(value, projection, alpha)
+
+        def mean() -> list[str]:
+            return [self._mean_of(self.norms_of_layer(value, projection, weights)[0], rows, 1)]
+
+        return self.b.branch(self.asks_for_mean(), mean, rows_alone) if self.kind.averages else rows_alone()
+
+    def norms_of_layer(self, value: str, projection: npt.NDArray[np.generic], alpha: str) -> list[str]:
+        """Return ‖Σ alpha f(value)‖ (batch, row, key) over heads, from the Gram matrix of the projected values f."""
+        b, heads, width = self.b, self.kind.heads, projection.shape[1]
+        output = b.constant(projection.reshape(heads, -1, width), np.float32)
+        added = b.op("MatMul", value, output)  # (batch, heads, key, width)
+        turned = self._heads_last(alpha)  # (batch, key, row, heads)
+        # at rank 3 the runtime takes the swap of axes into the product, rather than turn the vectors twice
+        vectors = b.op("Transpose", added, perm=[0, 2, 1, 3])
+        flat = b.op("Reshape", vectors, b.constant([-1, heads, width]))
+        gram = b.op("MatMul", flat, b.op("Transpose", flat, perm=[0, 2, 1]))
+        outer = b.op("Slice", b.op("Shape", turned), b.constant([0]), b.constant([2]))
+        pairs = b.op("Concat", outer, b.constant([heads] * 2), axis=0)
+        gram = b.op("Reshape", gram, pairs)  # (batch, key, heads, heads)
+        square = b.reduce("ReduceSum", b.op("Mul", b.op("MatMul", turned, gram), turned), 3, keep=False)
+        return [b.op("Transpose", b.op("Sqrt", b.op("Relu", square)), perm=[0, 2, 1])]
+
+    def _no_norms(self, alpha: str) -> list[str]:
+        """Return the shape of norms for a layer without rows: (batch, 0, key)."""
+        return [self.b.reduce("ReduceMax", alpha, 1, keep=False)]
+
+    def _heads_last(self, alpha: str) -> str:
+        """Transpose (batch, heads, row, key) to (batch, key, row, heads), in two steps: one takes thrice the time."""
+        b = self.b
+        shape = b.op("Shape", alpha)
+        flat = b.op("Reshape", alpha, b.constant([0, 0, -1]))
+        rows = b.op("Concat", *(b.op("Gather", shape, b.constant([axis])) for axis in (0, 2, 3, 1)), axis=0)
+        split = b.op("Reshape", b.op("Transpose", flat, perm=[0, 2, 1]), rows)
+        return b.op("Transpose", split, perm=[0, 2, 1, 3])
+
+    def diagnostics(self) -> str:
+        """Return (batch, layer, head, query, figure): entropy, mass on special tokens, and distance in an image."""
+        b = self.b
+
+        def figures() -> list[str]:
+            layers = [b.op("Unsqueeze", found, b.constant([1])) for found in self.figures_of_layers()]
+            return [b.op("Concat", *layers, axis=1)]
+
+        return b.branch("diagnose", figures, lambda: [b.empty(0, 0, 0, 0, 0)])[0]
+
+    def figures_of_layers(self) -> Iterator[str]:
+        """Yield the figures of each layer, (batch, heads, query, figure)."""
+        b = self.b
+        special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
+        places, tiny = self._patch_distances(), b.constant(1e-30, np.float32)
+        for weights in map(self._distributions, self.weights):
+            log = b.op("Log", b.op("Max", weights, tiny))
+            found = [
+                b.op("Neg", b.reduce("ReduceSum", b.op("Mul", weights, log), 3)),
+                b.op("MatMul", weights, special),
+                *([self._distance(weights, places)] if places else []),
+            ]
+            yield b.op("Concat", *found, axis=3)
+
+    def _distributions(self, weights: str) -> str:
+        """Return weights as distributions: as they are or, if not normalised, `explanations.shares` of them."""
+        if self.kind.normalized:
+            return weights
+        b, size = self.b, self.b.op("Abs", weights)
+        return b.op("Div", size, b.op("Max", b.reduce("ReduceSum", size, 3), b.constant(1e-30, np.float32)))
+
+    def _patch_distances(self) -> str | None:
+        """Return the distances between patches (patch, patch), in pixels of the model's input; None without patches."""
+        if not self.image or not self.kind.grid or self.kind.query != self.kind.key:
+            return None
+        centres = patch_centres(self.kind.grid, self.image)
+        apart = np.linalg.norm(centres[:, None] - centres, axis=-1)
+        return self.b.constant(apart, np.float32)
+
+    def _distance(self, weights: str, apart: str) -> str:
+        b, prefix = self.b, self.kind.prefix
+        end = self.kind.patches.stop if self.kind.suffix else np.iinfo(np.int64).max
+        among = b.op("Slice", weights, *(b.constant(ends) for ends in ([prefix, prefix], [end, end], [2, 3])))
+        total = b.op("Max", b.reduce("ReduceSum", among, 3), b.constant(1e-30, np.float32))
+        mean = b.op("Div", b.reduce("ReduceSum", b.op("Mul", among, apart), 3), total)
+        return b.op("Pad", mean, b.constant([0, 0, prefix, 0, 0, 0, self.kind.suffix, 0]), b.constant(0, np.float32))
+
+    def fused_heads(self) -> list[str]:
+        """Return every layer's weights fused over heads (batch, query, key), by the control `fusion`."""
+        b = self.b
+
+        def all_by(kind: str) -> Callable[[], list[str]]:
+            return lambda: [b.reduce(kind, weights, self.heads_axis, keep=False) for weights in self.weights]
+
+        def other() -> list[str]:
+            return b.branch(self._equals("fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))
+
+        return b.branch(self._equals("fusion", FUSIONS, "mean"), all_by("ReduceMean"), other)
+
+    def _discard_smallest(self, fused: str, length: str) -> str:
+        """Set the `discard` smallest entries to 0, ties by index; those of the first key are kept."""
+        b = self.b
+        count = b.op("Mul", length, length)
+        one = b.constant([0])
+        flat = b.op("Reshape", fused, b.op("Concat", b.constant([0]), b.op("Unsqueeze", count, one), axis=0))
+        values, order = b.ops("TopK", 2, flat, b.op("Unsqueeze", count, one), axis=1, largest=0, sorted=1)
+        first = b.op("Less", b.op("Range", b.constant(0), count, b.constant(1)), self.discard)
+        inner = b.op("Not", b.op("Equal", b.op("Mod", order, length), b.constant(0)))
+        kept = b.op("Where", b.op("And", first, inner), b.constant(0, np.float32), values)
+        return b.op("Reshape", b.op("ScatterElements", flat, order, kept, axis=1), b.op("Shape", fused))
+
+    def rows_by_layer(self) -> list[str]:
+        """Return for each layer the selected rows; none if the layer is not selected."""
+        b = self.b
+        counts = b.op("Mul", b.op("Cast", selected_layers(b, self.kind), to=INT64), b.op("Shape", self.rows))
+        start = b.constant([0])
+        return [
+            b.op("Slice", self.rows, start, b.op("Gather", counts, b.constant([layer])))
+            for layer in range(len(self.kind.maps))
+        ]
+
+    def split_layers(self, x: str) -> str:
+        """Reshape (batch, heads, layers x rows, key) to (batch, heads, layers, rows, key)."""
+        b = self.b
+        shape = b.op("Shape", x)
+        first, last = b.op("Slice", shape, b.constant([0]), b.constant([2])), b.op("Gather", shape, b.constant([3]))
+        parts = b.op("Concat", first, b.op("Shape", self.layers), b.op("Shape", self.rows), last, axis=0)
+        return b.op("Reshape", x, parts, allowzero=1)
+
+    def _equals(self, control: str, names: Sequence[str], name: str) -> str:
+        return self.b.op("Equal", control, self.b.constant(names.index(name)))
+
+    def _switch(self, control: str, names: Sequence[str], makers: dict[str, Callable[[], str]]) -> str:
+        """Return the tensor of the maker that a control selects by its index in `names`; by default the last one's."""
+        (name, make), *others = makers.items()
+        if not others:
+            return make()
+        return self.b.branch(
+            self._equals(control, names, name), lambda: [make()], lambda: [self._switch(control, names, dict(others))]
+        )[0]

@@ -1,0 +1,1 @@
+"""A definition becomes a graph: torch's export, with operators that ONNX lacks replaced."""

@@ -1,0 +1,1 @@
+"""Models whose maps and values are outputs, as they are traced."""

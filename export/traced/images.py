@@ -1,0 +1,63 @@
+"""Models of images, with the normalization of their pixels."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from contract.manifest import Kind
+from export.traced.base import Observed, Traced, values_of
+from model.architectures.vit import ViT
+from model.parts.attention import KeyValue
+from model.parts.attention_variants import along_lines
+from model.parts.cache import recording
+
+
+class Normalize(nn.Module):
+    """Normalize the bytes of an image as the network was trained: (x / 255 - mean) / std per channel."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Iterable[float], std: Iterable[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(list(mean))[:, None, None])
+        self.register_buffer("std", torch.tensor(list(std))[:, None, None])
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Take pixels (batch, height, width, channels), uint8; return (batch, channels, height, width).
+
+        The channels are moved first: a runtime computes along the last axis, which would have three numbers otherwise.
+        """
+        return (pixels.to(self.mean.dtype).permute(0, 3, 1, 2) / 255 - self.mean) / self.std
+
+
+class TracedViT(Traced):
+    """A ViT: pixels (batch, height, width, channels), uint8 -> the answer of its head."""
+
+    model: ViT
+    stacks = ("encoder",)
+
+    def __init__(self, model: ViT, kinds: Sequence[Kind], normalize: Normalize) -> None:
+        super().__init__(model, kinds)
+        self.normalize = normalize
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values."""
+        recorded: list[KeyValue] = []
+        answer, maps = self.model(self.normalize(*inputs), [recording(recorded)] * len(self.model.encoder.blocks))
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
+
+
+class AxialViT(nn.Module):
+    """The answer of a ViT with axial attention, computed along lines: without maps it needs no square of its tokens."""
+
+    def __init__(self, traced: TracedViT) -> None:
+        super().__init__()
+        self.traced = traced
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor]:
+        """Take what the model takes; return its answer."""
+        with along_lines(self.traced.model):
+            answer, _ = self.traced.model(self.traced.normalize(*inputs))
+        return (answer,)

@@ -1,0 +1,1 @@
+"""Whole models: a function or a class each that composes the parts."""

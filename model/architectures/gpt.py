@@ -1,0 +1,113 @@
+"""The decoder-only Transformer (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", GPT-2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.parts.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall, causal, under
+from model.parts.blocks import PreNormBlock, Stack
+from model.parts.cache import Slots, recording
+from model.parts.embedding import Embedding, tied_linear
+from model.parts.feed_forward import ACTIVATIONS, FeedForward
+from model.parts.positions import Rotary
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes of a GPT; `length` is the most tokens.
+
+    There may be fewer heads of keys and values (`key_heads`) than of queries; caches hold those.
+    """
+
+    vocabulary: int
+    length: int
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    activation: str = "gelu_tanh"
+    epsilon: float = 1e-5
+    key_heads: int | None = None
+
+    @property
+    def head_width(self) -> int:
+        """How wide a head is."""
+        return self.width // self.heads
+
+
+GPT_SIZES = {
+    # bundled: lines of written dates, characters as tokens
+    "dates-clm": GPTConfig(75, length=96, width=128, layers=3, heads=4, hidden=512),
+}
+
+
+class GPT(nn.Module):
+    """Predict every token from those before it. With `rotary`, queries and keys are turned by their positions."""
+
+    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear, rotary: Rotary | None = None) -> None:
+        super().__init__()
+        self.embed = embed
+        self.rotary = rotary
+        self.decoder = decoder
+        self.head = head
+
+    def forward(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
+        """Return logits (batch, token, vocabulary) of the token after each of `tokens` (batch, token), and all maps.
+
+        Padding stands on the right, where no earlier token can see it.
+        """
+        x, maps = self._states(tokens, recalls)
+        return self.head(x), under("decoder", maps)
+
+    def remember(self, tokens: Tensor) -> list[KeyValue]:
+        """Compute every block's keys and values of tokens (batch, token), to decode on from them."""
+        remembered: list[KeyValue] = []
+        self._states(tokens, [recording(remembered)] * len(self.decoder.blocks))
+        return remembered
+
+    def step(self, token: Tensor, position: Tensor, past: Sequence[KeyValue]) -> tuple[Tensor, list[KeyValue], Maps]:
+        """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
+
+        token and position (batch); `past` as `Slots` takes it.
+        """
+        slots = Slots(past, position)
+        at = position[:, None]
+        x, maps = self.decoder(self.embed(token[:, None], at), self._context(slots.visible, at), slots.recalls)
+        return self.head(x[:, 0]), slots.present, under("decoder", maps)
+
+    def _states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
+        length = tokens.shape[1]
+        index = torch.arange(length, device=tokens.device)
+        context = self._context(causal(length, tokens.device), index)
+        states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), context, recalls)
+        return states  # (batch, token, width), and maps
+
+    def _context(self, visible: Tensor, positions: Tensor) -> Context:
+        return Context(visible, rotation=self.rotary(positions) if self.rotary else None)
+
+
+def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
+    """Compose a GPT of the given sizes with freshly initialised weights.
+
+    Embedding and output share one matrix, unless the output is given as `head`.
+    """
+
+    def norm() -> nn.LayerNorm:
+        return nn.LayerNorm(config.width, eps=config.epsilon)
+
+    def block() -> PreNormBlock:
+        return PreNormBlock(
+            MultiHeadAttention(config.width, config.heads, key_heads=config.key_heads),
+            FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
+            norm,
+        )
+
+    tokens = nn.Embedding(config.vocabulary, config.width)
+    head = head or tied_linear(tokens)
+    return GPT(
+        Embedding(tokens, nn.Embedding(config.length, config.width)),
+        Stack([block() for _ in range(config.layers)], norm()),
+        head,
+    )

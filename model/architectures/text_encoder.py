@@ -1,0 +1,112 @@
+"""Encoders of text: BERT (Devlin et al. 2019), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019), MPNet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.parts.attention import Context, Maps, MultiHeadAttention, Recall, under, visible_keys
+from model.parts.blocks import PostNormBlock, Stack
+from model.parts.embedding import Embedding
+from model.parts.feed_forward import ACTIVATIONS, FeedForward
+from model.parts.heads import MaskedWords, head_width
+from model.parts.positions import RelativeBias
+
+
+@dataclass(frozen=True)
+class TextEncoderConfig:
+    """Sizes of a text encoder; `length` is the most tokens, `types` the number of texts that one input may hold.
+
+    The first token stands at position `offset` of a table of offset + length. With `buckets`, a bias by distance, which
+    all layers share, is added to scores (Song et al. 2020, section 3.2).
+    """
+
+    vocabulary: int
+    length: int
+    width: int
+    layers: int
+    heads: int
+    hidden: int
+    activation: str = "gelu"
+    epsilon: float = 1e-12
+    types: int = 0
+    offset: int = 0
+    buckets: int = 0
+
+
+TEXT_ENCODER_SIZES = {
+    # bundled: lines of written dates, characters as tokens, one of which is the mask
+    "dates-mlm": TextEncoderConfig(76, length=96, width=128, layers=3, heads=4, hidden=512),
+}
+
+
+class TextEncoder(nn.Module):
+    """Embed tokens, let each look at all others, and pass the last states to a head."""
+
+    def __init__(self, embed: Embedding, encoder: Stack, head: nn.Module, relative: RelativeBias | None = None) -> None:
+        super().__init__()
+        self.embed = embed
+        self.relative = relative
+        self.encoder = encoder
+        self.head = head
+
+    @property
+    def width(self) -> int:
+        """How many numbers the head returns a text, or a masked place."""
+        return head_width(self.head, self.embed.tokens.embedding_dim)
+
+    def forward(
+        self,
+        source: Tensor,
+        visible: Tensor,
+        types: Tensor | None = None,
+        *asked: Tensor,
+        recalls: Sequence[Recall] | None = None,
+    ) -> tuple[Tensor, Maps]:
+        """Return the head's answer for the tokens source (batch, length), and the encoder's maps.
+
+        visible (batch, length) is False on padding; types (batch, length) is the number of a token's text; `asked` is
+        passed on to the head.
+        """
+        index = torch.arange(source.shape[1], device=source.device)
+        embedded = self.embed(source, index, types)
+        bias = self.relative(index, index) if self.relative else None
+        x, maps = self.encoder(embedded, Context(visible_keys(visible), bias), recalls)
+        return self.head(x, visible, *asked), under("encoder", maps)
+
+
+def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
+    """Compose a text encoder of the given sizes with freshly initialised weights."""
+
+    def norm() -> nn.LayerNorm:
+        return nn.LayerNorm(config.width, eps=config.epsilon)
+
+    def block() -> PostNormBlock:
+        return PostNormBlock(
+            MultiHeadAttention(config.width, config.heads),
+            FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
+            norm,
+        )
+
+    return TextEncoder(
+        Embedding(
+            nn.Embedding(config.vocabulary, config.width),
+            nn.Embedding(config.offset + config.length, config.width),
+            offset=config.offset,
+            types=nn.Embedding(config.types, config.width) if config.types else None,
+            norm=norm(),
+        ),
+        Stack([block() for _ in range(config.layers)], nn.Identity()),
+        head,
+        RelativeBias(config.heads, config.buckets) if config.buckets else None,
+    )
+
+
+def word_filler(config: TextEncoderConfig) -> TextEncoder:
+    """Compose a masked language model, with one matrix for embedding and output (Devlin et al. 2019)."""
+    norm = nn.LayerNorm(config.width, eps=config.epsilon)
+    head = MaskedWords(config.width, config.vocabulary, ACTIVATIONS[config.activation](), norm)
+    module = text_encoder(config, head)
+    head.output.weight = module.embed.tokens.weight
+    return module

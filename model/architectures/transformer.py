@@ -1,0 +1,256 @@
+"""The encoder-decoder Transformer (Vaswani et al. 2017, "Attention Is All You Need"); of BART, Marian and M2M-100."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.parts.attention import (
+    Context,
+    KeyValue,
+    Maps,
+    MultiHeadAttention,
+    Recall,
+    Score,
+    causal,
+    scaled_dot_product,
+    under,
+    visible_keys,
+)
+from model.parts.blocks import Decoder, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
+from model.parts.cache import Slots
+from model.parts.embedding import Embedding, tied_linear
+from model.parts.feed_forward import ACTIVATIONS, FeedForward
+from model.parts.positions import SinusoidalPositions
+
+
+@dataclass(frozen=True)
+class StackSizes:
+    """Sizes of the encoder or the decoder; `hidden` is the width inside the feed-forward."""
+
+    layers: int
+    heads: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes of an encoder-decoder; `length` is the most tokens on either side.
+
+    Source and target share one vocabulary and one embedding, unless `target_vocabulary` gives the target its own.
+    """
+
+    vocabulary: int
+    length: int
+    width: int
+    encoder: StackSizes
+    decoder: StackSizes
+    activation: str = "relu"
+    target_vocabulary: int | None = None
+
+
+TRANSFORMER_SIZES = {
+    # Vaswani et al. 2017, table 3, with the shared English-German vocabulary of section 5.1
+    "transformer_base": TransformerConfig(
+        37000, length=512, width=512, encoder=StackSizes(6, 8, 2048), decoder=StackSizes(6, 8, 2048)
+    ),
+    "transformer_big": TransformerConfig(
+        37000, length=512, width=1024, encoder=StackSizes(6, 16, 4096), decoder=StackSizes(6, 16, 4096)
+    ),
+    # bundled: written dates to ISO 8601, characters as tokens
+    "dates": TransformerConfig(75, length=96, width=128, encoder=StackSizes(3, 4, 512), decoder=StackSizes(3, 4, 512)),
+    # bundled: the same task with bilinear scores and half the weights
+    "dates-bilinear": TransformerConfig(
+        75, length=96, width=112, encoder=StackSizes(2, 4, 448), decoder=StackSizes(2, 4, 448)
+    ),
+}
+
+
+class Transformer(nn.Module):
+    """Encode a source once, then predict every target token from the source and the tokens before it."""
+
+    def __init__(self, source: Embedding, target: Embedding, encoder: Stack, decoder: Decoder, head: nn.Linear) -> None:
+        super().__init__()
+        self.source = source
+        self.target = target
+        self.encoder = encoder
+        self.decoder = decoder
+        self.head = head
+
+    def forward(self, source: Tensor, source_visible: Tensor, target: Tensor) -> tuple[Tensor, Maps]:
+        """Teacher-forced pass: logits (batch, target, vocabulary) for the token after each target token, and all maps.
+
+        source and target (batch, length) are token indices; source_visible (batch, source) is False on padding.
+        Targets are padded on the right, where no earlier token can see them.
+        """
+        remembered, encoder_maps = self.encode(source, source_visible)
+        logits, decoder_maps = self.decode(target, remembered, source_visible)
+        return logits, encoder_maps | decoder_maps
+
+    def encode(
+        self, source: Tensor, source_visible: Tensor, recalls: Sequence[Recall] | None = None
+    ) -> tuple[list[KeyValue], Maps]:
+        """Run the encoder and compute the cross keys and values of every decoder block, once for all steps."""
+        index = torch.arange(source.shape[1], device=source.device)
+        embedded = self.source(source, index)
+        memory, maps = self.encoder(embedded, Context(visible_keys(source_visible)), recalls)
+        return self.decoder.remember(memory), under("encoder", maps)
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Sequence[KeyValue],
+        source_visible: Tensor,
+        recalls: Sequence[Recall] | None = None,
+    ) -> tuple[Tensor, Maps]:
+        """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
+        index = torch.arange(target.shape[1], device=target.device)
+        context, embedded = Context(causal(target.shape[1], target.device)), self.target(target, index)
+        x, maps = self.decoder(embedded, context, memory, Context(visible_keys(source_visible)), recalls)
+        return self.head(x), under("decoder", maps)
+
+    def step(
+        self,
+        token: Tensor,
+        position: Tensor,
+        past: Sequence[KeyValue],
+        memory: Sequence[KeyValue],
+        source_visible: Tensor,
+    ) -> tuple[Tensor, list[KeyValue], Maps]:
+        """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
+
+        token and position (batch); `past` as `Slots` takes it.
+        """
+        slots = Slots(past, position)
+        embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
+        across = Context(visible_keys(source_visible))
+        x, maps = self.decoder(embedded, Context(slots.visible), memory, across, slots.recalls)
+        return self.head(x[:, 0]), slots.present, under("decoder", maps)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Where an encoder-decoder normalises: the classes of its blocks, and what makes the norm behind a stack's last."""
+
+    encoder_block: type[PreNormBlock]
+    decoder_block: type[PreNormDecoderBlock]
+    last_norm: Callable[[int], nn.Module]
+
+
+POST_NORM = Wiring(PostNormBlock, PostNormDecoderBlock, nn.Identity)
+"""After each residual sum, so that the last block ends in a norm (Vaswani et al. 2017, section 3.1)."""
+
+PRE_NORM = Wiring(PreNormBlock, PreNormDecoderBlock, nn.LayerNorm)
+"""Before each branch, and once more behind the last block (Xiong et al. 2020, table 1)."""
+
+
+def vaswani(
+    config: TransformerConfig,
+    wiring: Wiring = POST_NORM,
+    score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product,
+) -> Transformer:
+    """Compose the Transformer of the paper: sinusoids, one matrix for embeddings and output (sections 3.4 and 3.5).
+
+    `score` makes a score for a number of heads and the width of a head.
+    """
+    embedding = Embedding(
+        token_table(config.vocabulary, config.width),
+        SinusoidalPositions(config.length, config.width),
+        scale=config.width**0.5,
+    )
+    return transformer(config, embedding, embedding, tied_linear(embedding.tokens), wiring, score)
+
+
+PADDING_OFFSET = 2
+"""Position of the first token of BART and M2M-100: the first two rows of their tables stand for padding."""
+
+
+def bart(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+    """Compose a BART (Lewis et al. 2020): learned positions and a norm of embeddings on each side.
+
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    """
+
+    def embedding(tokens: nn.Embedding) -> Embedding:
+        positions = nn.Embedding(PADDING_OFFSET + config.length, config.width)
+        return Embedding(tokens, positions, scale=scale, offset=PADDING_OFFSET, norm=nn.LayerNorm(config.width))
+
+    tokens = token_table(config.vocabulary, config.width)
+    source, target = embedding(tokens), embedding(tokens)
+    return transformer(config, source, target, head or tied_linear(tokens, bias=True), wiring)
+
+
+def marian(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+    """Compose a Marian (Junczys-Dowmunt et al. 2018): sinusoids, all sines before all cosines, and a bias of logits.
+
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    """
+
+    def embedding(vocabulary: int) -> Embedding:
+        positions = SinusoidalPositions(config.length, config.width, interleaved=False)
+        return Embedding(token_table(vocabulary, config.width), positions, scale=scale)
+
+    source = embedding(config.vocabulary)
+    target = source if config.target_vocabulary is None else embedding(config.target_vocabulary)
+    return transformer(config, source, target, head or tied_linear(target.tokens, bias=True), wiring)
+
+
+def m2m_100(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+    """Compose an M2M-100 (Fan et al. 2020): sinusoids up to pos / 10000, all sines before all cosines, an offset.
+
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    """
+    positions = SinusoidalPositions(PADDING_OFFSET + config.length, config.width, interleaved=False, inclusive=True)
+    tokens = token_table(config.vocabulary, config.width)
+    embedding = Embedding(tokens, positions, scale=scale, offset=PADDING_OFFSET)
+    return transformer(config, embedding, embedding, head or tied_linear(tokens), wiring)
+
+
+def token_table(vocabulary: int, width: int) -> nn.Embedding:
+    """Return a fresh embedding whose rows have unit variance once they are multiplied by √width."""
+    table = nn.Embedding(vocabulary, width)
+    nn.init.normal_(table.weight, std=width**-0.5)
+    return table
+
+
+def transformer(
+    config: TransformerConfig,
+    source: Embedding,
+    target: Embedding,
+    head: nn.Linear,
+    wiring: Wiring,
+    score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product,
+) -> Transformer:
+    """Compose an encoder-decoder of two embeddings, which may be one, and an output layer.
+
+    Raises ValueError for a vocabulary of the target's own where both sides share an embedding.
+    """
+    if source.tokens is target.tokens and config.target_vocabulary not in (None, config.vocabulary):
+        raise ValueError(
+            f"target_vocabulary: must be None, since both sides share one, given {config.target_vocabulary}"
+        )
+
+    def norm() -> nn.LayerNorm:
+        return nn.LayerNorm(config.width)
+
+    def attention(sizes: StackSizes) -> MultiHeadAttention:
+        return MultiHeadAttention(config.width, sizes.heads, score=score(sizes.heads, config.width // sizes.heads))
+
+    def feed_forward(sizes: StackSizes) -> FeedForward:
+        return FeedForward(config.width, sizes.hidden, ACTIVATIONS[config.activation]())
+
+    def encoder_block() -> PreNormBlock:
+        return wiring.encoder_block(attention(config.encoder), feed_forward(config.encoder), norm)
+
+    def decoder_block() -> PreNormDecoderBlock:
+        sizes = config.decoder
+        return wiring.decoder_block(attention(sizes), attention(sizes), feed_forward(sizes), norm)
+
+    return Transformer(
+        source=source,
+        target=target,
+        encoder=Stack([encoder_block() for _ in range(config.encoder.layers)], wiring.last_norm(config.width)),
+        decoder=Decoder([decoder_block() for _ in range(config.decoder.layers)], wiring.last_norm(config.width)),
+        head=head,
+    )

@@ -1,0 +1,1 @@
+"""What an answer rests on: of maps, and of gradients."""

@@ -1,0 +1,1 @@
+"""What models are composed of: attention, positions, blocks, heads, embeddings."""

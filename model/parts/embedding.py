@@ -1,0 +1,97 @@
+"""Tokens and patches become vectors."""
+
+import itertools
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+
+class Embedding(nn.Module):
+    """Scaled embeddings of tokens plus those of positions (Vaswani et al. 2017, sections 3.4 and 3.5).
+
+    The first token stands at position `offset`. `types` adds an embedding of the text that a token belongs to, and
+    `norm` normalises the sum (Devlin et al. 2019, section 3.2).
+    """
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: nn.Module,
+        *,
+        scale: float = 1.0,
+        offset: int = 0,
+        types: nn.Embedding | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.scale = scale
+        self.offset = offset
+        self.types = types
+        self.norm = norm or nn.Identity()
+
+    def forward(self, tokens: Tensor, index: Tensor, types: Tensor | None = None) -> Tensor:
+        """Embed tokens (batch, length) at positions index (length) or (batch, length) -> (batch, length, width)."""
+        x = self.tokens(tokens) * self.scale + self.positions(index + self.offset)  # (batch, length, width)
+        if self.types is not None:
+            x = x + self.types(types)
+        return self.norm(x)
+
+
+def tied_linear(tokens: nn.Embedding, *, bias: bool = False) -> nn.Linear:
+    """Return the layer from states to logits whose matrix is that of the embedding (Press & Wolf 2017)."""
+    layer = nn.Linear(tokens.embedding_dim, tokens.num_embeddings, bias)
+    layer.weight = tokens.weight
+    return layer
+
+
+@dataclass(frozen=True)
+class CellSizes:
+    """Sizes of a grid of cells: image (height, width) and the side of a cell, in pixels."""
+
+    image: tuple[int, int]
+    channels: int
+    cell: int
+
+    def __post_init__(self) -> None:
+        if self.cell < 1 or self.cell & (self.cell - 1) or any(side % self.cell for side in self.image):
+            height, width = self.image
+            raise ValueError(
+                f"image: sides must be multiples of the cell's {self.cell}, a power of two, given {height}x{width}"
+            )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return self.image[0] // self.cell, self.image[1] // self.cell
+
+
+def halving_convolutions(channels: int, cell: int, width: int) -> nn.Sequential:
+    """Compose convolutions that reduce every `cell` x `cell` pixels, a power of two, to a cell of a width.
+
+    Each halves the sides and widens; a last one does neither.
+    """
+    halvings = cell.bit_length() - 1
+    widths = [channels, *(max(1, width >> halvings - 1 - step) for step in range(halvings))]
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    layers += [nn.Conv2d(widths[-1], width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+class Patches(nn.Module):
+    """Cut an image into patches (height, width) and project each one (Dosovitskiy et al. 2021, equation 1)."""
+
+    def __init__(self, image: tuple[int, int], channels: int, patch: tuple[int, int], width: int) -> None:
+        super().__init__()
+        self.image = image
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Take pixels (batch, channels, height, width of the image) -> (batch, patches in reading order, width)."""
+        if pixels.shape[-2:] != self.image:
+            height, width = pixels.shape[-2:]
+            raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
+        return self.projection(pixels).flatten(2).transpose(1, 2)

@@ -1,0 +1,1 @@
+"""Our own protocol: its routes, and its answers and events."""

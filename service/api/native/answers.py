@@ -1,0 +1,114 @@
+"""Our own protocol: how a request to a native endpoint is read, and how its answer or its events are written."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.answering.call import Answered, Call
+from service.answering.generations import StreamedToken
+from service.api import responses
+from service.api.reading.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate, read_images, read_texts
+from service.errors import Unacceptable
+from service.explanations.answer import npz
+from service.explanations.pictures import png
+from service.explanations.query import AttentionQuery
+from service.http.exchange import exchange_of
+from service.http.server_sent_events import event
+from service.inputs.image_inputs import ImageInputs
+from service.options.base import RequestOptions
+from service.repository.models.generator import Generator
+from service.repository.models.served_model import ServedModel
+from service.state import State
+
+S = TypeVar("S", bound=ServedModel)
+
+
+async def read(request: Request, state: State, served: ServedModel) -> ParsedRequest:
+    """Read a request to a model. Raises the refusals of `request_parsing`."""
+    if isinstance(served.inputs, ImageInputs):
+        return await read_images(request, state.settings)
+    return await read_texts(request, state.settings)
+
+
+def call_of(
+    request: Request,
+    state: State,
+    served: S,
+    parsed: ParsedRequest,
+    *,
+    attention: bool = False,
+    stored: str | None = None,
+) -> Call[S]:
+    """Return what a request asks of a model; `attention` alone is required of it, or comes beside a prediction.
+
+    `stored` is the id of the earlier request that it is about. Raises Unacceptable and NotAcceptable.
+    """
+    query = attention_query(request, served, parsed, required=attention)
+    return Call(state, exchange_of(request.scope), served, parsed.inputs, query, stored)
+
+
+def attention_query(
+    request: Request, served: ServedModel, parsed: ParsedRequest, *, required: bool
+) -> AttentionQuery | None:
+    """Return the attention that a request asks for beside its prediction; the default if it is `required`."""
+    options = parsed.attention(required=required)
+    if options is None:
+        return None
+    query = served.query(options)
+    if not required and options.format not in (None, "json"):
+        raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
+    form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")
+    return query.in_form(form)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Writes the answer to a call, in the form that it asks for."""
+
+    call: Call[ServedModel]
+    options: RequestOptions
+
+    async def __call__(self, answered: Answered[dict[str, object]]) -> Response:
+        """Return the answer. Raises what drawing a picture does."""
+        call, query = self.call, self.call.query
+        if query is None or query.form == "json":
+            return await call.present(lambda: responses.respond(document(call.served, answered)))
+        answers = [attention for _, attention in answered.results if attention]
+        if query.form == "npz":
+            frame = responses.answer(answered.id, call.served, [])
+            return Response(await call.present(npz, frame, answers), media_type=MEDIA_TYPES["npz"])
+        pictures = []
+        for number, (given, shown) in enumerate(zip(call.inputs, answers, strict=True), start=1):
+            async with call.modality.upright(call.state, given, self.options) as pixels:
+                drawn = await call.present(shown.draw, pixels, call.state.settings.max_image_pixels)
+            pictures.append((shown.titled(number), drawn))
+        return Response(await call.present(png, pictures), media_type=MEDIA_TYPES["png"])
+
+
+@dataclass(frozen=True)
+class NativeEvents:
+    """Writes the events `token`, `done` and `error` of a stream."""
+
+    served: Generator
+
+    def token(self, streamed: StreamedToken) -> bytes:
+        """Return the event of a token."""
+        body: dict[str, object] = {"index": streamed.index, "token": streamed.token, "text": streamed.text}
+        body |= responses.alternatives(self.served, streamed.alternatives)
+        return event("token", body | {"attention": streamed.attention} if streamed.attention else body)
+
+    def done(self, answered: Answered[dict[str, object]]) -> bytes:
+        """Return the last event, with the whole answer."""
+        return event("done", document(self.served, answered))
+
+    def failed(self, status: int, detail: str) -> bytes:
+        """Return the event of a failure."""
+        return event("error", {"status": status, "detail": detail})
+
+
+def document(served: ServedModel, answered: Answered[dict[str, object]]) -> dict[str, object]:
+    """Return the document of an answer."""
+    results = [responses.result(shown or {}, attention) for shown, attention in answered.results]
+    return responses.answer(answered.id, served, results)

@@ -1,0 +1,103 @@
+"""The options of attention."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, WithJsonSchema
+
+from contract.manifest import KindName, Method
+from service.options.base import Number, Options
+from service.options.readers import (
+    AGAINST_SCHEMA,
+    MOST_STEPS,
+    Against,
+    read_against,
+    read_indices,
+    read_steps,
+    read_targets,
+    read_words,
+)
+
+Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
+"""What integrated gradients start from: a black picture, mask tokens, padding tokens, or states of zeros."""
+
+DEFAULT_STEPS = 16
+
+
+class AttentionOptions(Options):
+    """Options of attention, for any request."""
+
+    method: Literal[Method, "best"] = Field(
+        "raw",
+        description="how maps are computed; best is the one that explained this model best, where one was measured",
+    )
+    kind: KindName | None = Field(None, description="all that the model has, by default")
+    layers: Annotated[Any, read_indices("all")] = Field(
+        None, description="by default -1 for raw and norm, 0 for libra (the states that enter the layer), else all"
+    )
+    heads: Annotated[Any, read_indices("all", "mean", "max", "min")] = Field(
+        None, description="which, or how fused; mean by default"
+    )
+    queries: Annotated[Any, read_indices("all", "cls", "mean", "found")] = Field(
+        None,
+        description="rows; of a detector those of the objects that are found; else cls, that of the class token; else, "
+        "of an image, the mean of all; else all",
+    )
+    target: Annotated[Any, read_targets()] = Field(
+        None,
+        description="for relevance, libra and integrated: classes by index or label, positions of a sequence, or "
+        "numbers of objects; what was predicted, every token, or the surest object, by default. Digits are an index, "
+        "whatever the labels are",
+    )
+    against: Annotated[Against | None, read_against(), WithJsonSchema(AGAINST_SCHEMA)] = Field(
+        None,
+        description="for relevance, libra and integrated: what speaks for the target rather than for this class or "
+        "token; for embeddings, the other text or image. In a query, the same object as JSON",
+    )
+    sides: Literal["own", "both"] = Field(
+        "own", description="for embeddings: explain the other input too, in the answer's `against`"
+    )
+    baseline: Baseline | None = Field(
+        None, description="of integrated: where the path begins; the first of these that the model has, by default"
+    )
+    fusion: Literal["mean", "max", "min"] | None = Field(None, description="of rollout, the same as heads")
+    discard: Number = Field(0.0, ge=0, lt=1, description="for rollout: share of a layer's smallest weights set to 0")
+    start_layer: int | None = Field(None, description="for rollout: the first layer, the earlier ones left out")
+    align: Literal["emit", "input"] = Field(
+        "emit", description="the row of a generated token: where it came out, or where it went in"
+    )
+    hard: bool = Field(False, description="also the source token that each row of cross looks at most")
+    merge: Literal["words"] | None = Field(None, description="columns of a word's tokens summed, rows averaged")
+    diagnostics: bool = Field(False, description="also entropy, mass on special tokens, distance, by layer and head")
+    evaluate: Annotated[Any, read_words("deletion", "insertion", "compare")] = Field(
+        (),
+        description="the probability of what is explained, as patches or tokens are deleted or inserted in the order "
+        "of the map; compare: in that of every method",
+    )
+    steps: Annotated[bool | int, read_steps()] = Field(
+        False,
+        description=f"of integrated: points of the path, 1 to {MOST_STEPS}, by default {DEFAULT_STEPS}; "
+        "or with stream, true: each token's event holds its row of cross",
+    )
+    format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
+    pool: int | None = Field(
+        None,
+        ge=2,
+        le=256,
+        description="of JSON and npz: maps of more rows or columns are answered as the largest value (by its size) of "
+        "each block, at most so many a side",
+    )
+    digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
+    encoding: Literal["list", "base64"] = Field(
+        "list", description="of values in JSON: lists, or base64 of the bytes of an array, little-endian, row by row"
+    )
+    dtype: Literal["float32", "uint8"] = Field(
+        "float32", description="of npz and base64; uint8 with a scale, and an offset, a map"
+    )
+    width: int | None = Field(
+        None,
+        ge=64,
+        le=4096,
+        description="of png: pixels of the whole picture; by default that of the image, or what its texts need",
+    )
+    colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] = Field("viridis", description="of png")
+    opacity: Number = Field(0.6, ge=0, le=1, description="of a png's heat over the image, where it is hottest")

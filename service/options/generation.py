@@ -1,0 +1,78 @@
+"""The options of models that generate."""
+
+from pydantic import Field
+
+from contract.generation import Generation, LanguageCode, Sampling
+from service.errors import TooLarge
+from service.options.base import Number, RequestOptions
+from service.options.predictions import CANDIDATE_BYTES
+
+
+class LanguageOptions(RequestOptions):
+    """Options of requests to models that translate among several languages."""
+
+    source_language: LanguageCode | None = Field(
+        None, description="of models of several languages: that of the text; the model's by default"
+    )
+    target_language: LanguageCode | None = Field(
+        None, description="of models of several languages: that of the answer; the model's or its choice by default"
+    )
+
+
+class GenerateOptions(LanguageOptions):
+    """Options of `generate`.
+
+    A temperature above 0, top_k or top_p samples, with the model's defaults for others; else its default holds.
+    """
+
+    max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
+    num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
+    length_penalty: Number | None = Field(None, ge=-10, le=10, description="scores are divided by length to this power")
+    temperature: Number | None = Field(
+        None, ge=0, le=100, description="divides the logits; 0 takes the likeliest, without beams by default"
+    )
+    top_k: int | None = Field(None, ge=1, le=10**6, description="sample among so many of the likeliest tokens")
+    top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
+    seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
+    stream: bool = Field(False, description="answer with server-sent events, a token each")
+    alternatives: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="so many of the likeliest tokens at each token's place, best first, with natural log-probabilities "
+        "among the whole vocabulary: before temperature, top_k and top_p. Tokens that the model's rules always "
+        "suppress are left out; rules that force or forbid a token at one place change nothing here",
+    )
+
+    @property
+    def samples(self) -> bool:
+        """True if the request asks for sampling."""
+        return self.temperature != 0 and (self.temperature, self.top_k, self.top_p) != (None, None, None)
+
+    def sampling(self, default: Sampling | None) -> Sampling | None:
+        """Return how tokens are sampled; None if they are not. What is not given is the model's default.
+
+        A request for beams, or for a temperature of 0, does not sample.
+        """
+        if self.samples:
+            own = default or Sampling()
+            return Sampling(
+                temperature=self.temperature or own.temperature,
+                top_k=self.top_k or own.top_k,
+                top_p=self.top_p or own.top_p,
+            )
+        return default if self.temperature is None and (self.num_beams or 1) == 1 else None
+
+    def beams(self, generation: Generation) -> int:
+        """Return the beams of a search: by default 1 if it samples or the temperature is 0, else the model's."""
+        draws = self.sampling(generation.sampling)
+        return self.num_beams or (1 if draws or self.temperature == 0 else generation.num_beams)
+
+    def check_size(self, tokens: int, limit: int) -> None:
+        """Raise TooLarge if the alternatives of so many tokens would exceed a limit in bytes."""
+        size = tokens * self.alternatives * CANDIDATE_BYTES
+        if size > limit:
+            raise TooLarge(
+                f"alternatives: at most {limit} bytes an answer, this one would have {size}; "
+                "ask for fewer alternatives, max_new_tokens or inputs"
+            )

@@ -1,0 +1,139 @@
+"""How values are read that have several forms: indices, targets, inputs to compare with, steps."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from pydantic import PlainValidator
+from pydantic_core import PydanticCustomError
+
+Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
+"""Some indices, a range of them, or all. Negative indices count from the end."""
+
+MOST_INDICES = 4096
+"""A longer list of indices is refused before it is read."""
+
+MOST_TARGETS = 256
+
+MOST_STEPS = 256  # of integrated gradients
+
+
+def read_indices(*words: str) -> PlainValidator:
+    """Accept a number, a list of numbers, or a string: one of the words, `3`, `0,2,-1` or `8:12`."""
+    known = ", ".join(
+        [f"'{word}'" for word in words] + ["an index such as -1", "a list such as 0,2", "a range such as 8:12"]
+    )
+
+    def parse(value: object) -> object:
+        if isinstance(value, str):
+            text = value.replace(" ", "")
+            if text in words:
+                return text
+            if text.count(",") < MOST_INDICES and re.fullmatch(r"-?[0-9]{1,6}(,-?[0-9]{1,6})*", text):
+                return tuple(int(index) for index in text.split(","))
+            if found := re.fullmatch(r"(-?[0-9]{1,6})?:(-?[0-9]{1,6})?", text):
+                return slice(*(int(bound) if bound else None for bound in found.groups()))
+        numbers = value if isinstance(value, list) else [value]
+        if 0 < len(numbers) <= MOST_INDICES and all(type(number) is int and abs(number) < 10**6 for number in numbers):
+            return tuple(numbers)
+        raise PydanticCustomError("indices", "must be {known}", {"known": known})
+
+    return PlainValidator(parse, json_schema_input_type=int | list[int] | str)
+
+
+def read_targets() -> PlainValidator:
+    """Accept indices and labels, alone or as a list. Digits are an index; for other strings the labels decide."""
+
+    def parse(value: object) -> tuple[int | str, ...]:
+        found: list[Any] = value if isinstance(value, list) else [value]
+        if 0 < len(found) <= MOST_TARGETS and all(type(one) in (int, str) for one in found):
+            return tuple(found)
+        raise PydanticCustomError(
+            "targets", "must be 1 to {most} indices or labels, such as 3 or 3,5", {"most": MOST_TARGETS}
+        )
+
+    return PlainValidator(parse, json_schema_input_type=int | str | list[int | str])
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a target is explained against: exactly one of a class, a token, or another input."""
+
+    name: Literal["label", "index", "token", "text", "image", "id"]
+    """`image` is base64; `id` is that of an earlier request."""
+    value: str | int
+
+
+_AGAINST: dict[str, tuple[type, str]] = {
+    "label": (str, "of a class"),
+    "index": (int, "of a class"),
+    "token": (int, "its number, for fill-mask and generated tokens"),
+    "text": (str, "of one token; for embeddings, another text"),
+    "image": (str, "for embeddings: another image in base64"),
+    "id": (str, "for embeddings: that of an earlier request to this model, whose first input is meant"),
+}
+"""The type and the description of each name that `against` may hold."""
+
+AGAINST_SCHEMA = {
+    "type": "object",
+    "properties": {
+        name: {"type": "string" if type_ is str else "integer", "description": what}
+        for name, (type_, what) in _AGAINST.items()
+    },
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": False,
+}
+
+
+def read_against() -> PlainValidator:
+    """Accept an object with one name and value, or the text of one in JSON, as a query has it."""
+    rule = f'must be an object with one of {", ".join(_AGAINST)}, such as {{"label": "7"}}'
+
+    def parse(value: object) -> Against:
+        pairs: Any = list(value.items()) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            try:
+                pairs = json.loads(value, object_pairs_hook=list)  # pairs, since a key may be given twice
+            except (RecursionError, ValueError) as error:
+                raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
+        if isinstance(pairs, list) and len(pairs) == 1 and isinstance(pairs[0], tuple):
+            ((name, given),) = pairs
+            known: Any = _AGAINST.get(name, (None, ""))[0]
+            if type(given) is known and (known is str or 0 <= given < 10**9):
+                return Against(name, given)
+        raise PydanticCustomError("against", "{rule}", {"rule": rule})
+
+    return PlainValidator(parse)
+
+
+def read_steps() -> PlainValidator:
+    """Accept a boolean or a number. A query has strings: digits are a number."""
+    words = {
+        **dict.fromkeys(("true", "t", "yes", "y", "on"), True),
+        **dict.fromkeys(("false", "f", "no", "n", "off"), False),
+    }
+
+    def parse(value: object) -> bool | int:
+        if isinstance(value, str):  # of a query; JSON has numbers and booleans
+            value = int(value) if re.fullmatch(r"[0-9]{1,9}", value) else words.get(value.lower())
+        if isinstance(value, bool) or type(value) is int:
+            return value
+        raise PydanticCustomError(
+            "steps", "must be true or false, or for integrated a number from 1 to {most}", {"most": MOST_STEPS}
+        )
+
+    return PlainValidator(parse, json_schema_input_type=bool | int)
+
+
+def read_words(*words: str) -> PlainValidator:
+    """Accept some of the words, as a list or as a string separated by commas."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if isinstance(parts, list) and parts and all(part in words for part in parts) and len(set(parts)) == len(parts):
+            return tuple(parts)
+        raise PydanticCustomError("listed", "must be some of {known}", {"known": ", ".join(words)})
+
+    return PlainValidator(parse, json_schema_input_type=str | list[str])

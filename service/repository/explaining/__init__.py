@@ -1,0 +1,1 @@
+"""What explains an answer of a loaded model."""

@@ -1,0 +1,188 @@
+"""Answers an attention query: runs the graphs that it needs and gathers the maps of one input."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from service.batching.admission import Priority
+from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
+from service.explanations.query import AttentionQuery
+from service.inputs.model_input import ModelInput, Pair, Text, Token
+from service.repository.explaining.gradients import (
+    Explained,
+    Figures,
+    explain_scores,
+    maps_of,
+    maps_of_tokens,
+    parts_of,
+)
+from service.repository.explaining.subjects import evaluation_of, generated, predicted
+from service.repository.models.generator import Generator
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import AttentionResult, Prediction, ServedModel
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Other:
+    """The input whose embedding another one is compared with, and the text that the spans of its tokens lie in."""
+
+    item: ModelInput
+    text: Text
+    vector: Prediction
+    """Its embedding."""
+    name: str | None = None
+    """How the request names it, as an answer says it: text, image or id."""
+
+
+async def explain(
+    served: Predictor,
+    item: ModelInput,
+    query: AttentionQuery,
+    text: Text,
+    priority: Priority,
+    other: Other | None = None,
+) -> tuple[Prediction, AttentionAnswer]:
+    """Return the prediction of an input and its attention answer; the spans of its tokens lie in `text`.
+
+    A gradient method explains the embedding of an input by that of the `other`.
+    """
+    if query.by_gradient:
+        work = _explain_prediction(served, item, query, priority, other)
+        (prediction, maps), diagnostics = await _with_diagnostics(served, item, query, priority, work)
+        result = AttentionResult(prediction, maps, diagnostics)
+    else:
+        result = await served.attend(item, query, priority)
+    result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
+    evaluation = None
+    if query.options.evaluate:
+        subject = predicted(served, item, query, result.prediction, other.vector if other else None, priority)
+
+        async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
+            return (await explain(served, item, one, text, priority, other))[1].maps
+
+        evaluation = await evaluation_of(served, subject, query, result.maps, attend)
+    axes: dict[str, Sequence[Token]] = {"source": item.tokens} if item.tokens else {}
+    texts = {axis: [text.text, text.text_pair] if isinstance(text, Pair) else [text] for axis in axes}
+    answer = AttentionAnswer(
+        query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation, other.name if other else None,
+        objects=served.objects_of(result.prediction),
+    )  # fmt: skip
+    if other and query.options.sides == "both":
+        own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
+        own = Other(item, text, result.prediction)
+        _, opposite = await explain(served, other.item, replace(query, options=own_side), other.text, priority, own)
+        answer = replace(answer, opposite=opposite)
+    return result.prediction, answer
+
+
+async def explain_generated(
+    served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery, priority: Priority
+) -> AttentionAnswer:
+    """Return the attention answer to a finished target, from one teacher-forced pass over it.
+
+    The spans of its source's tokens lie in `text`.
+    """
+    item = served.finished(source, target, query)
+    axes, texts = _axes(served, source, text, target, query)
+    if query.by_gradient:
+        work = explain_scores(served, item, query, served.targets_of(source, target, query), priority)
+        found, diagnostics = await _with_diagnostics(served, item, query, priority, work)
+        entries = [_entries(served, source, query, one, axes["target"]) for one in found]
+        maps: Sequence[AttentionMap] = maps_of_tokens(query, found, entries)
+    else:
+        result = await served.attend(item, query, priority)
+        maps, diagnostics = result.maps, result.diagnostics
+    evaluation = None
+    if query.options.evaluate:
+        subject = generated(served, source, target, query, priority)
+
+        async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
+            return (await explain_generated(served, source, text, target, one, priority)).maps
+
+        evaluation = await evaluation_of(served, subject, query, maps, attend)
+    return AttentionAnswer(query, maps, source.picture, axes, texts, diagnostics, evaluation)
+
+
+def _entries(
+    served: Generator, source: ModelInput, query: AttentionQuery, one: Explained, tokens: Sequence[Token]
+) -> list[Figures]:
+    """Return what an answer says of a generated token, for each layer."""
+    target = one.target
+    named: Figures = {"position": target.index, "token": target.token, "text": tokens[target.position].text}
+    named |= served.against_entry(query)
+    if not query.signed:
+        return [named]
+    parts = parts_of(one, served.parts(source))
+    return [named | figures | {"parts": own} for figures, own in zip(one.figures, parts, strict=True)]
+
+
+async def explain_step(
+    served: Generator, source: ModelInput, target: Sequence[int], query: AttentionQuery, priority: Priority
+) -> object:
+    """Return the maps of cross-attention of the last token of a target that is still growing."""
+    last = [replace(one, queries=(len(target) - 1,)) for one in query.kinds if one.kind.kind == "cross"]
+    step = replace(query, kinds=tuple(last), options=query.options.model_copy(update={"diagnostics": False}))
+    result = await served.attend(served.finished(source, target, step), step, priority)
+    return AttentionAnswer(step, result.maps).json()["maps"]
+
+
+async def _explain_prediction(
+    served: Predictor, item: ModelInput, query: AttentionQuery, priority: Priority, other: Other | None
+) -> tuple[Prediction, list[AttentionMap]]:
+    """Return the prediction of an input, and the maps of each of its scores.
+
+    The prediction comes first where targets are chosen by it.
+    """
+    prediction = None
+    targets = served.targets(item, query)
+    if query.predicts_first(served.manifest):
+        prediction = await served.predict(item, priority)
+        targets = [served.chosen(one, prediction) for one in targets]
+    vector = other.vector if other else None
+    found = await explain_scores(served, item, query, targets, priority, vector, answers=prediction is None)
+    answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]
+    against = served.against_entry(query)
+    maps = [own for one in found for own in maps_of(query, one, served.score_entry(one.target, answers[0]) | against)]
+    return answers[0], maps
+
+
+async def _with_diagnostics(
+    served: ServedModel, item: ModelInput, query: AttentionQuery, priority: Priority, work: Coroutine[Any, Any, T]
+) -> tuple[T, Diagnostics | None]:
+    """Return the result of some work, and the diagnostics of an input if they are asked for."""
+    working = asyncio.ensure_future(work)
+    working.add_done_callback(lambda done: done.cancelled() or done.exception())  # where both fail, nobody waits for it
+    try:
+        attended = await served.attend(item, query, priority) if query.options.diagnostics else None
+        return await working, attended.diagnostics if attended else None
+    finally:
+        working.cancel()
+
+
+def _axes(
+    served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery
+) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
+    """Return the tokens of every axis but an image's, and the texts that their spans lie in.
+
+    `target` holds the token that each row emitted, `target_input` the one it was fed, and with `align=input` also
+    the last token. Where targets continue their source, both begin with it, and spans count through both texts as one.
+    """
+    start, end = served.start_token(source), served.generation.end
+    behind = text if start is None else ""
+    written = served.target_tokenizer.generated(target, end, behind=len(behind))
+    tokens = list(source.tokens)
+    axes: dict[str, Sequence[Token]]
+    if start is None:
+        emitted = [*tokens[1:], *written]
+        fed = [tokens[0], *emitted]
+        axes = {}
+    else:
+        emitted = written
+        fed = [Token(start, served.target_tokenizer.piece(start), None), *emitted]
+        axes = {"source": tokens} if tokens else {}
+    axes |= {"target": emitted, "target_input": fed if query.options.align == "input" else fed[:-1]}
+    whole = behind + "".join(token.text for token in written if token.span)
+    return axes, {axis: [text if axis == "source" else whole] for axis in axes}

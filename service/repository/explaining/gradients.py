@@ -1,0 +1,216 @@
+"""Gradient methods: what is asked of their graphs to explain scores of one input, and the maps that are read of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from contract.manifest import GradientMethod, KindName, Manifest
+from service.arrays import Array
+from service.batching.admission import Priority
+from service.explanations.answer import AttentionMap
+from service.explanations.query import AttentionQuery
+from service.explanations.relevance_identity import identity_rows
+from service.explanations.selection import KindQuery, Target
+from service.inputs.model_input import ModelInput
+from service.repository.explaining.baselines import baseline_controls
+from service.repository.models.gradient_jobs import ROWS, Found, GradientJob
+from service.repository.models.graph_controls import grid_entry
+from service.repository.models.served_model import Prediction, ServedModel
+
+Figures = dict[str, object]
+
+MOST_JOBS = 256
+"""Most runs of one input that wait in a lane at once; the runs of one target always wait together."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What a method found of one score."""
+
+    target: Target
+    values: Mapping[str, Array]
+    """For each kind of the graph, (layer, row, key)."""
+    figures: Sequence[Figures]
+    """For each layer, how the values add up: what an answer says of them."""
+    answer: Prediction | None
+    """The answer of the model, if it was asked for."""
+
+
+async def explain_scores(
+    served: ServedModel,
+    item: ModelInput,
+    query: AttentionQuery,
+    targets: Sequence[Target],
+    priority: Priority,
+    other: Prediction | None = None,
+    *,
+    answers: bool = False,
+) -> list[Explained]:
+    """Return what the method of a query finds of each target's score; `other` is the embedding to compare with.
+
+    With `answers` the first one holds the answer of the model too, if the graph returns it.
+    Integrated gradients need targets that name their class or token, since the likeliest changes along the path.
+    """
+    manifest = served.manifest
+    method = cast(GradientMethod, query.method)  # the query is one by gradient
+    read = READERS[method]
+    explained, runs, at_once = [], query.runs, max(1, MOST_JOBS // query.runs)
+    for first in range(0, len(targets), at_once):
+        some = targets[first : first + at_once]
+        jobs = [job for target in some for job in jobs_of(manifest, item, query, target, other)]
+        if answers and not first:
+            jobs[0] = replace(jobs[0], answers=True)
+        found = await served.explain_scores(method, jobs, priority)
+        explained += [
+            read(manifest, query, target, found[index * runs : (index + 1) * runs]) for index, target in enumerate(some)
+        ]
+    return explained
+
+
+def jobs_of(
+    manifest: Manifest, item: ModelInput, query: AttentionQuery, target: Target, other: Prediction | None
+) -> list[GradientJob]:
+    """Return the runs of a graph that explain a target: one, or one for each point of a path and its ends, 1 and 0.
+
+    Controls that a graph does not take are left out when it runs.
+    """
+    controls: dict[str, Array] = {
+        "explained": np.array(target.token),
+        "against": np.array(-1 if query.against is None else query.against),
+        "position": np.array(target.position),
+    }
+    if other is not None:
+        controls["other"] = other
+    if query.method == "relevance":
+        return [GradientJob(item, controls | {ROWS: np.array(target.rows)}, query.kinds[0].layers)]
+    if query.method != "integrated" or query.baseline is None:
+        return [GradientJob(item, controls)]
+    controls |= baseline_controls(item, query.baseline, manifest)
+    middles = (np.arange(query.points) + 0.5) / query.points
+    points = np.array([*middles, 1, 0], np.float32)
+    return [GradientJob(item, controls | {"point": point}) for point in points]
+
+
+def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
+    (one,) = found
+    answer, *ports = manifest.graphs["relevance"].outputs
+    values: dict[str, Array] = {port.name: one[port.name][None].copy() for port in ports}
+    if query.summarized:  # the mean of all rows, without the identity that each starts from
+        for asked in query.kinds:
+            rows = values[asked.kind.name]
+            rows = rows - identity_rows(query, query.shown(asked.kind), target.rows, rows.shape[2])
+            values[asked.kind.name] = rows.mean(1, dtype=np.float64, keepdims=True).astype(np.float32)
+    return Explained(target, values, [{}], one.get(answer.name))
+
+
+def _read_libra(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
+    (one,) = found
+    answer, *ports = manifest.graphs["libra"].outputs
+    kinds = [port.name for port in ports if port.name not in ("biases", "score")]
+    layers = list(query.kinds[0].layers)
+    values = {name: one[name][layers][:, None] for name in kinds}
+    figures: list[Figures] = [
+        {"conserved": {"tokens": _total(values, index), "biases": float(one["biases"][layer]),
+                       "score": float(one["score"]), **_precision(manifest)}}
+        for index, layer in enumerate(layers)
+    ]  # fmt: skip
+    return Explained(target, values, figures, one.get(answer.name))
+
+
+def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
+    *between, whole, blank = found
+    kinds = [port.name for port in manifest.graphs["integrated"].outputs if port.name != "score"]
+    values = {
+        name: np.asarray(np.mean([one[name] for one in between], axis=0, dtype=np.float64), np.float32)[None, None]
+        for name in kinds
+    }
+    tokens, score, baseline = _total(values, 0), float(whole["score"]), float(blank["score"])
+    completeness = {
+        "tokens": tokens, "score": score, "baseline": baseline, "error": tokens - (score - baseline),
+        **_precision(manifest),
+    }  # fmt: skip
+    return Explained(target, values, [{"completeness": completeness}], None)
+
+
+def _precision(manifest: Manifest) -> dict[str, str]:
+    """Return the precision that scores are computed in, where it is not that of the predictions."""
+    return {"precision": manifest.explained} if manifest.explained else {}
+
+
+READERS: Mapping[GradientMethod, Callable[[Manifest, AttentionQuery, Target, Sequence[Found]], Explained]] = {
+    "relevance": _read_relevance,
+    "libra": _read_libra,
+    "integrated": _read_integrated,
+}
+
+
+def _total(values: Mapping[str, Array], layer: int) -> float:
+    """Return the sum over the tokens of all kinds."""
+    return float(sum(own[layer].sum(dtype=np.float64) for own in values.values()))
+
+
+def maps_of(query: AttentionQuery, explained: Explained, entry: Mapping[str, object]) -> list[AttentionMap]:
+    """Return the maps of one score: for each kind that is asked for and each layer, with an entry of its target."""
+    maps = []
+    for one in query.kinds:
+        stack = explained.values[one.kind.name]
+        for index, values in enumerate(stack):
+            rows = None if query.summarized else explained.target.rows
+            named = _entry(query, one, index) | dict(entry) | dict(explained.figures[index])
+            maps.append(AttentionMap(query.shown(one.kind), named, values[None], rows))
+    return maps
+
+
+def maps_of_tokens(
+    query: AttentionQuery, explained: Sequence[Explained], entries: Sequence[Sequence[Figures]]
+) -> list[AttentionMap]:
+    """Return the maps of generated tokens: for each kind and layer, one with a row for each token.
+
+    `entries` are what an answer says of each token, for each layer.
+    """
+    maps = []
+    rows = tuple(row for one in explained for row in one.target.rows)
+    for one in query.kinds:
+        for index in range(len(explained[0].figures)):
+            values = np.concatenate([found.values[one.kind.name][index] for found in explained])
+            entry = _entry(query, one, index) | {"targets": [own[index] for own in entries]}
+            maps.append(AttentionMap(one.kind, entry, values[None], rows))
+    return maps
+
+
+def _entry(query: AttentionQuery, one: KindQuery, index: int) -> dict[str, object]:
+    """Return what an answer says of a map, without its target."""
+    entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
+    entry |= grid_entry(query.shown(one.kind))
+    if query.method == "relevance":
+        entry |= {"layers": list(one.layers), "heads": "mean", "normalized": False}
+        return entry | {"queries": None} if query.summarized else entry
+    if query.method == "libra":
+        entry["layer"] = one.layers[index]
+    entry |= {"heads": "sum", "normalized": False, "signed": True}
+    if query.method == "integrated":
+        entry |= {"steps": query.points, "baseline": query.baseline}
+    return entry
+
+
+def parts_of(explained: Explained, columns: Mapping[str, tuple[KindName, slice]]) -> list[Figures]:
+    """Return for each layer the sum of some columns, and their share of the absolute sum of all of them.
+
+    `columns` says for each part which columns of which kind it is. Without values, all shares are 0.
+    """
+    found: list[Figures] = []
+    for index in range(len(explained.figures)):
+        parts = {
+            name: explained.values[kind][index][..., chosen].astype(np.float64)
+            for name, (kind, chosen) in columns.items()
+        }
+        whole = sum(np.abs(part).sum() for part in parts.values())
+        found.append(
+            {
+                name: {"sum": float(part.sum()), "share": float(np.abs(part).sum() / whole) if whole else 0.0}
+                for name, part in parts.items()
+            }
+        )
+    return found

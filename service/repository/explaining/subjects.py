@@ -1,0 +1,191 @@
+"""What is evaluated of each task: the parts of an input, and the score that is measured as they are taken away."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from service.arrays import Array, probabilities
+from service.batching.admission import Priority
+from service.batching.batcher import bucket_of
+from service.errors import Unacceptable
+from service.explanations.answer import AttentionMap
+from service.explanations.comparison import compared, curve_names, is_comparison
+from service.explanations.evaluation import Evaluation, MeasureName, Score
+from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind
+from service.explanations.selection import select
+from service.inputs.model_input import ModelInput
+from service.inputs.text_inputs import TextInputs
+from service.repository.explaining.faithfulness import Measure, Subject, count_scores, evaluate, patches, tokens
+from service.repository.models.detector import Detector
+from service.repository.models.generator import Generator
+from service.repository.models.graph_controls import GraphControls, KindControls
+from service.repository.models.predictor import MaskFiller, Predictor
+from service.repository.models.served_model import AttentionJob, Prediction, ServedModel
+
+SMALLEST_LENGTH = 1e-12
+"""A cosine is divided by no smaller product of lengths."""
+Attend = Callable[[AttentionQuery], Awaitable[Sequence[AttentionMap]]]
+"""Computes the maps of a query."""
+
+
+def evaluation_cost(served: ServedModel, query: AttentionQuery) -> tuple[int, int]:
+    """Return how many scores an evaluation measures of an input at most, and how often graphs run for its comparison.
+
+    Raises Unacceptable as `compared` does.
+    """
+    if not query.options.evaluate:
+        return 0, 0
+    others = list(compared(query, served.query).values()) if is_comparison(query) else []
+    return count_scores(len(others) or 1, curve_names(query)), sum(one.runs for one in others)
+
+
+async def evaluation_of(
+    served: ServedModel, subject: Subject, query: AttentionQuery, maps: Sequence[AttentionMap], attend: Attend
+) -> Evaluation:
+    """Return the evaluation that a query asks for: of its own `maps`, or of all methods of the model.
+
+    Raises Unacceptable for maps of which not exactly one row explains what is evaluated.
+    """
+    found: dict[str, Array] = {}
+    if is_comparison(query):
+        for method, one in compared(query, served.query, subject.index).items():
+            found[method] = subject.values(await attend(one), one)
+    else:
+        found[query.method] = subject.values(maps, query)
+    names, digits = curve_names(query), query.options.digits
+    return await evaluate(subject, found, names, digits, compared=is_comparison(query))
+
+
+def predicted(
+    served: Predictor,
+    item: ModelInput,
+    query: AttentionQuery,
+    prediction: Prediction,
+    other: Prediction | None,
+    priority: Priority,
+) -> Subject:
+    """Return what is evaluated of a prediction: the probability of a class or of a mask's token, or a cosine.
+
+    `other` is the embedding that one is compared with. Raises Unacceptable for an input of several masks if the
+    request does not say which one.
+    """
+    if isinstance(served, MaskFiller):
+        return _filled(served, item, query, prediction, priority)
+    if query.explains == "embedding":
+        if other is None:
+            raise TypeError("the embedding of an input is evaluated by another")
+
+        async def cosine(rest: ModelInput) -> float:
+            own = await served.predict(rest, priority)
+            lengths = float(np.linalg.norm(own) * np.linalg.norm(other))
+            return float(own @ other) / max(lengths, SMALLEST_LENGTH)
+
+        return _subject(served, item, cosine, Score("cosine", "the other input", {"target": None}))
+    if isinstance(served, Detector):
+        return _detected(served, item, query, prediction, priority)
+    (index,) = query.targets or (int(prediction.argmax()),)
+    scores, names = served.manifest.scores, served.manifest.labels
+
+    async def chance(rest: ModelInput) -> float:
+        return float(probabilities(await served.predict(rest, priority), scores)[index])
+
+    measure: MeasureName = "score" if scores == "identity" else "probability"
+    score = Score(measure, names[index] if names else str(index), {"target": index})
+    return replace(_subject(served, item, chance, score), index=index)
+
+
+def _detected(
+    served: Detector, item: ModelInput, query: AttentionQuery, prediction: Prediction, priority: Priority
+) -> Subject:
+    """Return what is evaluated of an image with objects: the probability of the likeliest class of one of them."""
+    target = served.chosen(served.targets(item, query)[0], prediction)
+
+    async def chance(rest: ModelInput) -> float:
+        return float(served.chances(await served.predict(rest, priority))[target.position, target.token])
+
+    named = {"target": target.token, "object": target.position}
+    score = Score("probability", served.manifest.labels[target.token], named)
+    subject = _subject(served, item, chance, score)
+    return replace(subject, index=target.position, position=served.row_of(target.position))
+
+
+def _filled(
+    served: MaskFiller, item: ModelInput, query: AttentionQuery, prediction: Prediction, priority: Priority
+) -> Subject:
+    """Return what is evaluated of a text with masks: the probability of the likeliest token for one of them."""
+    positions: list[int] = item.arrays["masked"].tolist()
+    mask = _target(query, positions, item.lengths)
+    token = int(prediction[mask].argmax())
+
+    async def chance(rest: ModelInput) -> float:
+        return _probability((await served.predict(rest, priority))[mask], token)
+
+    score = Score("probability", served.text_of(token), {"target": token, "mask": mask})
+    return replace(_subject(served, item, chance, score), index=mask, position=positions[mask])
+
+
+def generated(
+    served: Generator, source: ModelInput, target: Sequence[int], query: AttentionQuery, priority: Priority
+) -> Subject:
+    """Return what is evaluated of a generated target: the probability of one of its tokens, given those before it.
+
+    What is taken away are parts of the source, or of the prompt that is continued. Raises Unacceptable for a target of
+    several tokens if the request does not say which one.
+    """
+    first = source.lengths["source"] - 1 if served.continues else 0
+    lengths = served.lengths(source.lengths[served.inputs.axis], len(target))
+    index = _target(query, range(first, first + len(target)), lengths)
+    token = target[index]
+
+    async def chance(rest: ModelInput) -> float:
+        # fed as its row emits it, whatever row is read
+        emitting = replace(query, options=query.options.model_copy(update={"align": "emit"}))
+        item = served.finished(rest, target[: index + 1], emitting)
+        return _probability((await _answer(served, item, priority))[-1], token)
+
+    score = Score("probability", served.target_tokenizer.text_of(token), {"target": token, "position": index})
+    return replace(_subject(served, source, chance, score), index=index, position=first + index)
+
+
+def _probability(logits: Array, token: int) -> float:
+    """Return the probability of one token of a vocabulary."""
+    logs = logits.astype(np.float64) - logits.max()
+    return float(np.exp(logs[token]) / np.exp(logs).sum())
+
+
+def _target(query: AttentionQuery, positions: Sequence[int], lengths: Mapping[str, int]) -> int:
+    """Return which of the tokens at these positions is evaluated: the target, or the only one whose row is read."""
+    if query.targets:
+        (index,) = select("target", query.targets, len(positions))
+        return index
+    rows: Sequence[int] = positions
+    kind = evaluated_kind(query.model_kinds)
+    for one in query.kinds:
+        if one.kind == kind and not query.by_gradient:
+            rows = query.rows(one, lengths)
+    among = [index for index, position in enumerate(positions) if position in rows]
+    if len(among) != 1:
+        raise Unacceptable(ONE_ROW)
+    return among[0]
+
+
+def _subject(served: ServedModel, item: ModelInput, measure: Measure, score: Score) -> Subject:
+    kind = evaluated_kind(served.manifest.attention)
+    inputs = served.inputs
+    if isinstance(inputs, TextInputs):
+        columns, take_away = tokens(item, inputs.rule)
+    else:
+        columns, take_away = patches(item, kind, inputs.rule)
+    return Subject(item, kind, columns, take_away, measure, score)
+
+
+async def _answer(served: Generator, item: ModelInput, priority: Priority) -> Prediction:
+    """Return the logits of a target, from one teacher-forced pass in which no map is asked for."""
+    nothing = tuple(KindControls(kind, (0,), (), ()) for kind in served.manifest.attention)
+    controls = GraphControls("raw", "mean", diagnose=False, kinds=nothing)
+    bucket = bucket_of(max(item.lengths.values())), controls, None
+    logits, _ = await served.attention_lane.submit(
+        AttentionJob(item, controls), served.map_bytes(item.lengths), bucket, priority
+    )
+    return logits

@@ -1,0 +1,1 @@
+"""Loading an artifact: tried in a child process first, then opened here."""

@@ -1,0 +1,95 @@
+"""Heads against their equations, written out in numpy."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from model.parts.heads import (
+    DistilledClassifier,
+    FirstAndMeanClassifier,
+    FirstClassifier,
+    FirstDense,
+    FirstLinear,
+    FirstState,
+    MaskedWords,
+    MeanLinear,
+    MeanState,
+    Pool,
+    Unit,
+    head_width,
+)
+from tests.samples.attention_reference import assert_same, layer_norm, linear, randn, relu, sharpen, weights_of
+
+X = randn(3, 5, 8)
+VISIBLE = torch.tensor([[True] * 5, [True] * 3 + [False] * 2, [True] + [False] * 4])
+
+
+def test_heads_of_the_first_state():
+    first = X.numpy()[:, 0]
+    assert_same(FirstState()(X), first)
+    head = sharpen(FirstLinear(8, 3))
+    assert_same(head(X), linear(weights_of(head), "module", first))
+    head = sharpen(FirstDense(8, 6, nn.Tanh()))
+    assert_same(head(X), np.tanh(linear(weights_of(head), "module.dense", first)))
+    head = sharpen(FirstClassifier(8, 3, nn.ReLU()))
+    w = weights_of(head)
+    assert_same(head(X), linear(w, "module.output", relu(linear(w, "module.dense", first))))
+
+
+def test_heads_of_more_than_the_first_state():
+    x = X.numpy()
+    head = sharpen(DistilledClassifier(8, 3))
+    w = weights_of(head)
+    assert_same(head(X), (linear(w, "module.classifier", x[:, 0]) + linear(w, "module.distilled", x[:, 1])) / 2)
+    head = sharpen(FirstAndMeanClassifier(8, 3, prefix=2))
+    both = np.concatenate((x[:, 0], x[:, 2:].mean(1)), axis=1)
+    assert_same(head(X), linear(weights_of(head), "module", both))
+
+
+def test_heads_of_the_mean_of_all_states():
+    mean = X.numpy().mean(1)
+    assert_same(MeanState()(X), mean)
+    head = sharpen(MeanLinear(8, 3))
+    assert_same(head(X), linear(weights_of(head), "module", mean))
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize(
+    ("pooling", "pool"),
+    [
+        ("first", lambda rows: rows[0]),
+        ("mean", lambda rows: rows.mean(0)),
+        ("max", lambda rows: rows.max(0)),
+        ("mean_sqrt_length", lambda rows: rows.sum(0) / np.sqrt(len(rows))),
+    ],
+)
+def test_pooling_takes_no_part_of_padding(pooling, pool, unit):
+    expected = np.stack([pool(row[shown]) for row, shown in zip(X.numpy(), VISIBLE.numpy(), strict=True)])
+    if unit:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert_same(Pool(pooling, Unit() if unit else nn.Identity())(X, VISIBLE), expected)
+
+
+def test_masked_words_are_read_at_their_places():
+    head = sharpen(MaskedWords(8, 11, nn.ReLU(), nn.LayerNorm(8)))
+    w = weights_of(head)
+    places = torch.tensor([[4, 0], [2, 2], [0, 1]])
+    x = np.stack([row[at] for row, at in zip(X.numpy(), places.numpy(), strict=True)])
+    x = layer_norm(w, "module.norm", relu(linear(w, "module.dense", x)))
+    assert_same(head(X, VISIBLE, places), linear(w, "module.output", x))
+
+
+@pytest.mark.parametrize(
+    ("head", "width"),
+    [
+        (FirstState(), 8),
+        (FirstLinear(8, 3), 3),
+        (FirstClassifier(8, 4, nn.Tanh()), 4),
+        (Pool("mean", Unit()), 8),
+        (MeanState(), 8),
+        (MeanLinear(8, 3), 3),
+    ],
+)
+def test_a_head_says_how_wide_its_answer_is(head, width):
+    assert head_width(head, 8) == width == head(X.float(), VISIBLE).shape[-1]
