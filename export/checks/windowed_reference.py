@@ -1,4 +1,4 @@
-"""The reference for kinds whose tokens look around in windows: `model/methods/windows.py` on the maps of a definition."""
+"""The reference for kinds whose tokens attend in windows: `model/methods/windows.py` on the maps of a definition."""
 
 import torch
 from torch import Tensor

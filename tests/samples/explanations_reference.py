@@ -1,7 +1,7 @@
 """What can be read off attention, in float64 numpy from the papers' equations, head by head and image by image.
 
-Nothing here shares a formula's form with `model/methods/explanations.py`: products run from the first layer on over whole
-matrices, sums over heads are written out, entries are discarded one by one.
+Nothing here shares a formula's form with `model/methods/explanations.py`: products run from the first layer on over
+whole matrices, sums over heads are written out, entries are discarded one by one.
 """
 
 import numpy as np

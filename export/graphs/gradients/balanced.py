@@ -1,7 +1,8 @@
 """The balanced backward pass of an ONNX graph (LibraGrad, Mehri et al., CVPR 2025), and what its biases add.
 
-It is defined in `model/methods/attribution.py`, against which it is verified: attention's weights, the deviation of a norm, the
-slope g of an activation x g(x), sigmoids and divisors are constants; each of two factors gets half of the gradient.
+It is defined in `model/methods/attribution.py`, against which it is verified: attention's weights, the deviation of a
+norm, the slope g of an activation x g(x), sigmoids and divisors are constants; each of two factors gets half of the
+gradient.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Maps and diagnostics, computed from the weights of a base graph: what the attention graph adds to it.
 
-What it computes is defined in `model/methods/explanations.py`, against which it is verified. Everything is reduced here, in the
-graph, and what is not asked for is not computed: it is behind an `If`, or has no rows. (Rollout fuses the heads of all
-layers of a kind, whichever of them it then multiplies.)
+What it computes is defined in `model/methods/explanations.py`, against which it is verified. Everything is reduced
+here, in the graph, and what is not asked for is not computed: it is behind an `If`, or has no rows. (Rollout fuses the
+heads of all layers of a kind, whichever of them it then multiplies.)
 """
 
 import functools

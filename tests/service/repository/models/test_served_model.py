@@ -32,7 +32,7 @@ import numpy as np
 from contract.artifact import read_artifact
 from service.repository.models.predictor import Predictor
 from service.settings import Settings
-from tests.service.repository.test_served_model import MANY, asked, feed, images
+from tests.service.repository.models.test_served_model import MANY, asked, feed, images
 
 def status(key):
     lines = Path("/proc/self/status").read_text().splitlines()
