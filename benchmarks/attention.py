@@ -15,7 +15,8 @@ import torch
 
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import BASELINE, ImageRule
+from contract.input_rules import ImageRule
+from contract.manifest import BASELINE
 from export.pipeline import export
 from export.tasks.image import image_model
 from model.architectures.vit import VIT_SIZES, vit

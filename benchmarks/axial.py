@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from benchmarks.service import heading
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.graphs.editing.cleanup import clean
 from export.graphs.tracing.torch_export import trace
 from export.tasks.image import answer_along_lines, image_model

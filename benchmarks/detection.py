@@ -26,7 +26,7 @@ from benchmarks.running_service import served
 from benchmarks.servers import load, loader
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.bundled import SOURCES
 from export.pack import GraphWriter, write_manifest
 from export.pipeline import write_graphs, write_pictures

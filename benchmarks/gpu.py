@@ -40,7 +40,8 @@ from benchmarks.peers import log
 from benchmarks.running_service import served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import GradientMethod, ImageRule
+from contract.input_rules import ImageRule
+from contract.manifest import GradientMethod
 from export.bundled import SOURCES
 from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES

@@ -22,7 +22,7 @@ import uvloop
 
 from benchmarks.servers import jpegs
 from benchmarks.service import heading
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.inputs.image_preprocessing import decode_image
 from service.inputs.sandbox import decoder_pool
 from service.runtime.memory import return_large_blocks

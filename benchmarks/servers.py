@@ -41,7 +41,8 @@ from benchmarks.peers import ROOT, Unusable, log, prepare, version
 from benchmarks.running_service import free_port, served
 from benchmarks.service import heading
 from contract.artifact import read_artifact
-from contract.manifest import GradientMethod, ImageRule
+from contract.input_rules import ImageRule
+from contract.manifest import GradientMethod
 from export.pipeline import export
 from export.tasks.image import image_model
 from model.architectures.vit import ViTConfig

@@ -1,10 +1,11 @@
 """The manifest of an artifact: everything that the service needs to know, so that it guesses nothing when it loads."""
 
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from contract.generation import Generation
+from contract.input_rules import KIND_NAME, InputRule, Inputs
 from contract.part import NAME, FileName, Part, Size
 
 Task = Literal[
@@ -17,54 +18,81 @@ Task = Literal[
     "image-to-text",
     "object-detection",
 ]
+
 Role = Literal["predict", "attention", "relevance", "libra", "integrated", "encode", "decode"]
+
 Sort = Literal["encoder", "decoder", "cross"]
 """What attends to what: an input to itself, an answer to itself, an answer to an input."""
-KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
+
 KindName = Annotated[str, Field(pattern=KIND_NAME)]
+
 Scales = Literal["row", "input", "fixed"]
+
 Scores = Literal["softmax", "sigmoid", "identity"]
+
 Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated"]
+
 GradientMethod = Literal["relevance", "libra", "integrated"]
 """The methods that explain a score, each by a graph of its own, whose role has the name of the method."""
+
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
+
 GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
+
 GRAPH_METHODS = ("raw", "rollout", "norm")
 """The methods of the attention graph. Its input `method` is an index into them."""
+
 BASELINE = "baseline."
 """The prefix of the names of an integrated graph's inputs that hold the baseline."""
+
 FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
+
 FIGURES = ("entropy", "special", "distance")
 """What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
+
 OBJECTS = "object"
 """The axis of what a detector looks for."""
+
 IMAGE_VISIBLE = "image_visible"
 """The input that says which cells of the grid begin in an image that was fitted in, (batch, cell)."""
+
 BOX_NUMBERS = 4
+
 LOGITS, BOXES = "logits", "boxes"
 """The two answers of a detector: for each object the logits of its class, and its box."""
+
 LEFT_OUT = "left out"
 """How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
+
 PICTURE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.(png|jpg|webp)$"
+
 Name = Annotated[str, Field(pattern=NAME)]
-InputName = Annotated[str, Field(pattern=KIND_NAME)]
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
 PICTURE_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 """The ending of an example's picture, which the export gives it by its content -> its media type."""
+
 MOST_EXAMPLES = 12
+
 MAX_EXAMPLE_CHARACTERS = 2000
+
 MAX_PICTURE_BYTES = 256 << 10
 """The service holds the examples' pictures in memory."""
+
 MAX_ABOUT_CHARACTERS = 300
+
 MAX_ORDER = 1_000_000
+
 COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction")
 """The tasks that take a second text: as a pair with the first, or to be compared with it."""
-ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
 
+ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
 
 WEIGHTS = "weights.bin"
 """The file that holds the weights of all graphs of an artifact."""
+
 LIGHT_BYTES = 16 << 20
 """A model whose weights take fewer bytes is light: one run takes about a millisecond on a CPU, and the service packs
 its weights for each graph."""
@@ -91,79 +119,6 @@ class Graph(File):
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-
-
-class ImageRule(Part):
-    """How a decoded image becomes the graph's uint8 pixels (height, width, channels); the graph normalises them.
-
-    `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
-    and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
-    resizes the whole image and cuts the middle of it, black where it is too small; `fit` resizes the whole image, in
-    its shape, to the largest size that fits, at the upper left, with `mean` beside it. A graph may take which patches
-    begin in the image, `image_visible` (batch, patch).
-    """
-
-    modality: Literal["image"] = "image"
-    name: InputName = "image"
-    height: Size
-    width: Size
-    channels: Literal[1, 3]
-    locate: Literal["ink", "middle", "fit"]
-    ink_box: Size | None = None
-    resize: tuple[Size, Size] | Size | None = Field(
-        None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
-    )
-    resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
-    fast_jpeg: bool = Field(
-        False, description="decode a large JPEG at a reduced scale: quicker, but some pixels differ by a few levels"
-    )
-    mean: tuple[float, ...] = Field(description="a channel, of pixels in [0, 1]; applied inside the graph")
-    std: tuple[Annotated[float, Field(gt=0)], ...] = Field(description="as mean")
-
-    @model_validator(mode="after")
-    def _a_number_a_channel(self) -> "ImageRule":
-        if not len(self.mean) == len(self.std) == self.channels:
-            raise ValueError("mean and std must hold one number a channel")
-        return self
-
-    @model_validator(mode="after")
-    def _a_box_for_ink(self) -> "ImageRule":
-        if (self.ink_box is not None) != (self.locate == "ink"):
-            raise ValueError("ink_box must be there exactly if locate is ink")
-        if self.ink_box is not None and self.ink_box > min(self.height, self.width):
-            raise ValueError("ink_box must fit into height and width")
-        return self
-
-
-class TextRule(Part):
-    """How a text becomes token indices."""
-
-    modality: Literal["text"] = "text"
-    name: InputName = "text"
-    tokenizer: FileName
-    max_tokens: Size = Field(description="those that the tokenizer adds included")
-    mask: int | None = Field(None, description="the token that stands for one that is missing, as in fill-mask")
-    padding: int | None = Field(None, description="the token that fills a batch, where there is one")
-
-
-InputRule = Annotated[ImageRule | TextRule, Field(discriminator="modality")]
-
-
-class Inputs:
-    """What has a tuple of inputs, each a rule with a name and a modality."""
-
-    if TYPE_CHECKING:  # at run time it would be the first field of a manifest
-        inputs: tuple[ImageRule | TextRule, ...]
-
-    @property
-    def image(self) -> ImageRule | None:
-        """The rule of the input that is an image, if there is one."""
-        return next((rule for rule in self.inputs if isinstance(rule, ImageRule)), None)
-
-    @property
-    def text(self) -> TextRule | None:
-        """The rule of the input that is a text, if there is one."""
-        return next((rule for rule in self.inputs if isinstance(rule, TextRule)), None)
 
 
 class Window(Part):

@@ -9,7 +9,8 @@ from typing import Any
 
 from contract.artifact import sha256
 from contract.generation import Generation
-from contract.manifest import ImageRule, Recommendation, Task, TextRule
+from contract.input_rules import ImageRule, TextRule
+from contract.manifest import Recommendation, Task
 from export.checkpoints.building.family import ExportOptions, flatten_sizes, library_versions
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.reading.checkpoint import open_checkpoint

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from contract.generation import Generation
+from contract.input_rules import ImageRule, Inputs, TextRule
 from contract.manifest import (
     Detection,
     Dtype,
     Example,
     GradientMethod,
-    ImageRule,
-    Inputs,
     Kind,
     Method,
     Port,
@@ -27,7 +26,6 @@ from contract.manifest import (
     Scales,
     Scores,
     Task,
-    TextRule,
 )
 from export.traced.base import Traced
 

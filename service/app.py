@@ -80,7 +80,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         device = Device(cores_of_runs(settings) if all(served.on_cpu for served in models.values()) else 1)
         decoders = DecoderPool(settings, metrics, fork_server)
-        if any(served.manifest.image for served in models.values()):
+        if any(served.inputs.confined for served in models.values()):
             decoders.start()
         elif fork_server:
             fork_server.end_all()

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import structlog
 from fastapi import Depends, Request
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.batching.admission import Budget
 from service.concurrency import SharedWork
 from service.errors import NotReady, Unacceptable

@@ -117,6 +117,8 @@ TESTED_ELSEWHERE = {
     "service/options/generation.py": "tests/service/options/test_base.py",
     "service/options/predictions.py": "tests/end_to_end/test_bad_input.py",
     "service/options/readers.py": "tests/end_to_end/test_bad_input.py",
+    "contract/input_rules.py": "tests/contract/test_manifest.py",
+    "service/api/reading/sorts.py": "tests/end_to_end/test_protocols_agree.py",
     "service/process/serving.py": "tests/service/process/test_start.py",
     "service/store/__init__.py": "tests/service/store/test_open_store.py",
     "service/telemetry/__init__.py": "tests/service/telemetry/test_tracing.py",

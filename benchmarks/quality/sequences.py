@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from benchmarks.quality import methods
 from benchmarks.quality.methods import Subject
 from contract.generation import Generation
-from contract.manifest import TextRule
+from contract.input_rules import TextRule
 from export.plan import Source
 from export.tasks.generation import text_to_text
 from model.architectures.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani

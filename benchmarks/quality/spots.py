@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.plan import Source
 from export.tasks.image import image_model
 from model.architectures.vit import ViTConfig, vit

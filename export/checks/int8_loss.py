@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.checks.comparison import INPUT_SEEDS, Array, OpenSession, run
 from export.checks.reference import CASES, attention_outputs, with_fixed_axes
 from export.errors import CheckpointError, ExportError

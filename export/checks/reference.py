@@ -9,7 +9,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, ImageRule, Kind
+from contract.input_rules import ImageRule
+from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, Kind
 from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
 from export.traced.base import Observed, Traced

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from contract.manifest import FIGURES, ImageRule, Kind
+from contract.input_rules import ImageRule
+from contract.manifest import FIGURES, Kind
 from export.plan import patch_centres
 from export.traced.base import Traced
 from model.methods import explanations, windows

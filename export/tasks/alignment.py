@@ -8,7 +8,8 @@ from typing import Any
 from torch import nn
 
 from contract.generation import Generation
-from contract.manifest import ImageRule, Kind, Method, Port, TextRule
+from contract.input_rules import ImageRule, TextRule
+from contract.manifest import Kind, Method, Port
 from export.plan import Plan, Sizes, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, with_states
 from export.tasks.ports import (

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, Detection, ImageRule, Port, Scores
+from contract.input_rules import ImageRule
+from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, Detection, Port, Scores
 from export.plan import Source
 from export.tasks.ports import attention_kind, base_plan, derived_plans, encoder_kind, float_port
 from export.traced.base import Traced

@@ -6,7 +6,8 @@ from typing import Any
 from torch import nn
 
 from contract.generation import COUNT, LIKELIEST, TOKENS, Cache, Generation
-from contract.manifest import GRADIENT_METHODS, Port, TextRule
+from contract.input_rules import TextRule
+from contract.manifest import GRADIENT_METHODS, Port
 from export.errors import CheckpointError
 from export.plan import Plan, Sizes, Source, UpperBounds
 from export.tasks.ports import (

@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from contract.manifest import ImageRule, Kind, Method, Port, Scores, Task
+from contract.input_rules import ImageRule
+from contract.manifest import Kind, Method, Port, Scores, Task
 from export.plan import Plan, Source
 from export.tasks.ports import answer_port, base_plan, derived_plans, encoder_kind
 from export.traced.images import AxialViT, Normalize, TracedViT

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from contract.manifest import Scores, Task, TextRule
+from contract.input_rules import TextRule
+from contract.manifest import Scores, Task
 from export.plan import Source, UpperBounds
 from export.tasks.ports import (
     MAX_VERIFIED_TOKENS,

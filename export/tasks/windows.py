@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from contract.manifest import GRADIENT_METHODS, ImageRule, Kind, Port, Scores, Task, Window
+from contract.input_rules import ImageRule
+from contract.manifest import GRADIENT_METHODS, Kind, Port, Scores, Task, Window
 from export.plan import Source
 from export.tasks.ports import EMBEDDINGS, attention_kind, base_plan, derived_plans, float_port
 from export.traced.images import Normalize

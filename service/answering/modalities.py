@@ -4,7 +4,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from service.errors import about_input
 from service.inputs.image_inputs import ImageInputs
@@ -38,6 +38,9 @@ class PendingInput:
 
 class Modality(Protocol):
     """How a model's inputs are measured and decoded, and which options they have."""
+
+    accepted: tuple[type, ...]
+    """The types of its inputs."""
 
     @property
     def options(self) -> type[RequestOptions]:
@@ -80,6 +83,7 @@ class Images:
     """Images: their lengths are the same for all, and each is decoded in a confined process."""
 
     classify_options = ClassifyOptions
+    accepted: tuple[type, ...] = (bytes,)
 
     def __init__(self, served: ServedModel, inputs: ImageInputs) -> None:
         self.options: type[RequestOptions] = DetectOptions if served.manifest.detection else RequestOptions
@@ -132,6 +136,7 @@ class Texts:
 
     def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
         self._served, self._inputs = served, inputs
+        self.accepted: tuple[type, ...] = (str, Pair) if served.takes_pairs else (str,)
 
     def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
         """Return estimates by the number of characters."""
@@ -195,9 +200,8 @@ def could_answer(served: ServedModel, stored: StoredRequest) -> bool:
     manifest = served.manifest
     if (stored.model, stored.version) != (manifest.name, manifest.version):
         return False
-    texts = (str, Pair) if manifest.task == "text-classification" else str
-    kind = bytes if isinstance(served.inputs, ImageInputs) else texts
-    if not stored.inputs or not all(isinstance(given, kind) for given in stored.inputs):
+    accepted = modality_of(served).accepted
+    if not stored.inputs or not all(isinstance(given, accepted) for given in stored.inputs):
         return False
     if not isinstance(served, Generator):
         return stored.targets is None
@@ -212,7 +216,10 @@ async def _ready(item: ModelInput) -> ModelInput:
     return item
 
 
+MODALITIES: dict[str, Callable[[ServedModel, Any], Modality]] = {"image": Images, "text": Texts}
+"""By the modality of an input's rule."""
+
+
 def modality_of(served: ServedModel) -> Modality:
     """Return the modality of a model's inputs."""
-    inputs = served.inputs
-    return Images(served, inputs) if isinstance(inputs, ImageInputs) else Texts(served, inputs)
+    return MODALITIES[served.inputs.modality](served, served.inputs)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
+from contract.input_rules import Baseline
 from contract.manifest import FUSIONS, GRADIENT_METHODS, Kind, Manifest, Method, Recommendation, was_left_out
 from service.errors import TooLarge, Unacceptable
 from service.explanations.evaluation import COMPARE
@@ -26,7 +27,7 @@ from service.explanations.score import (
     targets_of,
 )
 from service.explanations.selection import Fusion, KindQuery, rows_of, select
-from service.options.attention import AttentionOptions, Baseline
+from service.options.attention import AttentionOptions
 from service.options.predictions import DetectOptions
 from service.options.readers import Indices
 

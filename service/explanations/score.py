@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+from contract.input_rules import Baseline
 from contract.manifest import GRADIENT_METHODS, Manifest, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
-from service.options.attention import DEFAULT_STEPS, AttentionOptions, Baseline
+from service.options.attention import DEFAULT_STEPS, AttentionOptions
 from service.options.readers import MOST_STEPS, MOST_TARGETS, Against
 
 Explains: TypeAlias = Literal["class", "token", "embedding", "object"]
@@ -48,15 +49,9 @@ def baselines_of(manifest: Manifest) -> list[Baseline]:
     """
     if not any("integrated" in kind.methods for kind in manifest.attention):
         return []
-    text, generation = manifest.text, manifest.generation
+    generation = manifest.generation
     replaceable = not (generation and generation.tokenizer) or generation.padding is not None
-    has: dict[Baseline, bool] = {
-        "empty": manifest.image is not None and replaceable,
-        "mask": text is not None and text.mask is not None and replaceable,
-        "padding": text is not None and text.padding is not None and replaceable,
-        "zero": True,
-    }
-    return [name for name, there in has.items() if there]
+    return [*(name for rule in manifest.inputs for name in rule.baselines if replaceable), "zero"]
 
 
 def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] | None:

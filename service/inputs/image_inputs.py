@@ -1,20 +1,31 @@
 """Images as the inputs of a model: patches, with the prefix tokens before them."""
 
-from collections.abc import Mapping, Sequence
+import functools
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+from PIL import Image
 
-from contract.manifest import IMAGE_VISIBLE, OBJECTS, ImageRule, Kind
+from contract.artifact import Artifact
+from contract.input_rules import ImageRule
+from contract.manifest import IMAGE_VISIBLE, OBJECTS, Kind
 from service.arrays import Array
+from service.inputs.image_preprocessing import decode_image
 from service.inputs.model_input import ModelInput, Picture, Pixels
 
 
 class ImageInputs:
     """The inputs of a model that takes images. Every image has the same number of patches."""
 
+    modality = "image"
+    plural = "images"
     axis = "image"
+    confined = True
+    """True if inputs are decoded in confined processes."""
     padded = False
     """True if the inputs of a batch may be padded to one length."""
+    tokenizer = None
 
     def __init__(
         self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0, *, tells_visible: bool = False
@@ -29,6 +40,14 @@ class ImageInputs:
         self._special[OBJECTS] = np.zeros(objects, np.bool_)
         self._grid = next((kind.grid for kind in kinds if kind.grid), None) if tells_visible else None
 
+    @classmethod
+    def of(cls, artifact: Artifact, rule: ImageRule) -> "ImageInputs":
+        """Return the inputs of an artifact."""
+        manifest = artifact.manifest
+        tells_visible = any(port.name == IMAGE_VISIBLE for port in manifest.graphs["attention"].inputs)
+        objects = manifest.detection.objects if manifest.detection else 0
+        return cls(rule, manifest.attention, objects, tells_visible=tells_visible)
+
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
@@ -36,6 +55,15 @@ class ImageInputs:
         if self._grid:
             arrays[IMAGE_VISIBLE] = picture.visible_cells(self._grid)
         return ModelInput(arrays, self.lengths, self._special, picture=picture)
+
+    def samples(self, mask: str | None) -> Iterator[tuple[str, Callable[[], ModelInput]]]:
+        """Yield an image on which a model is tried: no text, and what makes the input."""
+        page = Image.new("RGB", (64, 64), "white")
+        page.paste("black", (24, 16, 40, 48))
+        file = io.BytesIO()
+        page.save(file, "PNG")
+        picture = decode_image(file.getvalue(), self.rule, page.width * page.height)
+        yield "", functools.partial(self.image_input, picture)
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.errors import Unacceptable, Unsupported
 from service.inputs.image_header import JPEG_SIGNATURE, check_pixels
 from service.inputs.ink import INK_SEARCH_SIDE, locate_ink

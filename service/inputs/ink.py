@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.errors import Unacceptable
 from service.inputs.model_input import Box, Pixels
 

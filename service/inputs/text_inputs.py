@@ -1,31 +1,38 @@
 """Texts as the inputs of a model: tokens."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
-from contract.manifest import TextRule
+from contract.input_rules import TextRule
 from service.inputs.model_input import LanguageTokens, ModelInput, Text, Token
 from service.inputs.tokenization import TextTokenizer
 
 MODEL_LANGUAGES = LanguageTokens()
 """The languages where a request asks for none."""
+SAMPLE_TEXTS = ("a", "1", "A cat.")
+MOST_TRIED_TOKENS = 1000
 
 
 class TextInputs:
     """The inputs of a model that takes texts. The number of tokens differs between texts."""
 
+    modality = "text"
+    plural = "texts"
     axis = "source"
+    confined = False
+    """True if inputs are decoded in confined processes."""
     padded = True
     """True if the inputs of a batch may be padded to one length."""
 
     def __init__(self, artifact: Artifact, rule: TextRule) -> None:
         self.rule = rule
         self.tokenizer = TextTokenizer(artifact, rule.tokenizer, rule.max_tokens)
-        for name, token in (("mask", rule.mask), ("padding", rule.padding)):
-            if token is not None and not self.tokenizer.holds(token):
+        for name, token in rule.stand_ins.items():
+            if not self.tokenizer.holds(token):
                 raise ArtifactError(
                     artifact.path(MANIFEST), f"must name a {name} token that {rule.tokenizer} holds, given {token}"
                 )
@@ -53,6 +60,16 @@ class TextInputs:
         """Return the token of the chosen language for that of the default one, if the tokenizer put it there."""
         put = token.index == default and token.span is None
         return replace(token, index=chosen, text=self.tokenizer.text_of(chosen)) if put else token
+
+    def samples(self, mask: str | None) -> Iterator[tuple[str, Callable[[], ModelInput]]]:
+        """Yield texts on which a model is tried, each with what tokenizes it: plain ones, then those of its vocabulary.
+
+        `mask` is the text of a mask, which each must hold.
+        """
+        entries = (self.tokenizer.decode([index]) for index in range(MOST_TRIED_TOKENS))
+        for plain in (*SAMPLE_TEXTS, *entries):
+            text = f"{plain} {mask}" if mask else plain
+            yield text, functools.partial(self.text_input, text)
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""

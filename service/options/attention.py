@@ -1,9 +1,10 @@
 """The options of attention."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from contract.input_rules import Baseline
 from contract.manifest import KindName, Method
 from service.options.base import Number, Options
 from service.options.readers import (
@@ -16,9 +17,6 @@ from service.options.readers import (
     read_targets,
     read_words,
 )
-
-Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
-"""What integrated gradients start from: a black picture, mask tokens, padding tokens, or states of zeros."""
 
 DEFAULT_STEPS = 16
 

@@ -56,7 +56,7 @@ def command_to_try(url: str, served: list[ServedModel], *, needs_key: bool) -> s
     has_picture = Path(PICTURE).is_file()
     for one in served:
         endpoint = f"{url}/v1/models/{one.manifest.name}/{one.endpoints[0]}"
-        if not one.manifest.image:
+        if one.inputs.tokenizer:
             text = EXAMPLE_TEXTS.get(one.manifest.task, "The cat sat on the mat.")
             body = json.dumps({"inputs": text.format(mask=one.mask) if isinstance(one, Predictor) else text})
             return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"

@@ -70,7 +70,7 @@ def device_of(wanted: str, role: Role, manifest: Manifest) -> str:
     """
     if wanted == "openvino" and role != "predict":
         return "cpu"
-    if wanted == "tensorrt" and (role != "predict" or manifest.image is None):
+    if wanted == "tensorrt" and (role != "predict" or not has_fixed_sizes(manifest)):
         return "cuda"
     return wanted
 
@@ -82,7 +82,12 @@ def in_gpu_memory(provider: str) -> bool:
 
 def uses_cuda_graphs(device: str, role: Role, manifest: Manifest, settings: Settings) -> bool:
     """Return whether CUDA graphs are recorded: only for predictions of images, where only the batch size varies."""
-    return settings.cuda_graphs and device == "cuda" and role == "predict" and manifest.image is not None
+    return settings.cuda_graphs and device == "cuda" and role == "predict" and has_fixed_sizes(manifest)
+
+
+def has_fixed_sizes(manifest: Manifest) -> bool:
+    """Return whether only the batch size of predictions varies."""
+    return not any(rule.most_tokens for rule in manifest.inputs)
 
 
 def largest_batch(manifest: Manifest, settings: Settings) -> int:

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from contract.generation import Generation
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.bundled import DECODER_ATTENTION
 from export.checkpoints.reading.tokenizers.tokenizer import word_tokenizer
 from export.pipeline import export

@@ -11,7 +11,7 @@ import torch
 
 from contract.artifact import read_artifact
 from contract.generation import Generation
-from contract.manifest import ImageRule, TextRule
+from contract.input_rules import ImageRule, TextRule
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.pipeline import export
 from export.tasks.alignment import AlignedDecoder, aligned_text, cross_kind

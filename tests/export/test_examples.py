@@ -5,7 +5,8 @@ import pytest
 from PIL import Image
 
 from contract.artifact import read_artifact
-from contract.manifest import Example, TextRule
+from contract.input_rules import TextRule
+from contract.manifest import Example
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.errors import CheckpointError
 from export.examples import TASK_TEXTS, with_given, with_pictures, with_texts, with_texts_of_task

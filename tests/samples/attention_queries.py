@@ -5,7 +5,8 @@ from dataclasses import replace
 import orjson
 
 from contract.generation import Generation
-from contract.manifest import BASELINE, GRAPH_METHODS, Detection, File, Graph, Kind, Port, TextRule
+from contract.input_rules import TextRule
+from contract.manifest import BASELINE, GRAPH_METHODS, Detection, File, Graph, Kind, Port
 from service.explanations.query import resolve
 from service.options.attention import AttentionOptions
 from service.options.base import parse

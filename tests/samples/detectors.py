@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.pipeline import export
 from export.tasks.detection import object_detector, sequence_detector
 from model.architectures.conditional_detector import conditional_detector

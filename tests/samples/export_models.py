@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from contract.generation import Generation
-from contract.manifest import ImageRule, TextRule
+from contract.input_rules import ImageRule, TextRule
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.pack import GraphWriter
 from export.pipeline import write_graphs

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 from PIL import ExifTags, Image, ImageDraw
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 
 INK = ImageRule(height=28, width=28, channels=1, locate="ink", ink_box=20, mean=(0.5,), std=(0.5,))
 

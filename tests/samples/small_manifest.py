@@ -1,6 +1,7 @@
 """A manifest of a toy classifier, to be changed."""
 
-from contract.manifest import Graph, ImageRule, Manifest
+from contract.input_rules import ImageRule
+from contract.manifest import Graph, Manifest
 
 
 def manifest_of(**changes):

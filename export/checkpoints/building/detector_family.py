@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
-from contract.manifest import ImageRule, Scores, Task
+from contract.input_rules import ImageRule
+from contract.manifest import Scores, Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by, without_keys
 from export.checkpoints.building.image_family import PREPROCESSOR
 from export.checkpoints.building.tensor_names import UNUSED, Destination, Names, theirs

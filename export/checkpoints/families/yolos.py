@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from contract.manifest import ImageRule, Task
+from contract.input_rules import ImageRule
+from contract.manifest import Task
 from export.checkpoints.building.detector_family import LOSS_KEYS, DetectorFamily, LabelsWithGaps, perceptron_names
 from export.checkpoints.building.family import ExportOptions, made_by
 from export.checkpoints.building.image_family import ImageConfig, Sides, block_names, sides

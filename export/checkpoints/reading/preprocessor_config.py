@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, TypeGuard
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.errors import ProcessorError
 
 Sides: TypeAlias = tuple[int, int]

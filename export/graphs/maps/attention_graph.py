@@ -2,7 +2,8 @@
 
 import onnx
 
-from contract.manifest import IMAGE_VISIBLE, ImageRule
+from contract.input_rules import ImageRule
+from contract.manifest import IMAGE_VISIBLE
 from export.graphs.editing.base_graph import copy_base
 from export.graphs.editing.builder import FLOAT
 from export.graphs.editing.cleanup import prune

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from contract.manifest import FUSIONS, GRAPH_METHODS, ImageRule, Kind
+from contract.input_rules import ImageRule
+from contract.manifest import FUSIONS, GRAPH_METHODS, Kind
 from export.graphs.editing.base_graph import row_vectors, selected_layers, sum_parallel
 from export.graphs.editing.builder import FLOAT, INT64, Builder
 from export.plan import patch_centres

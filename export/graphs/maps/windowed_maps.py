@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from contract.manifest import ImageRule, Kind
+from contract.input_rules import ImageRule
+from contract.manifest import Kind
 from export.graphs.editing.base_graph import row_vectors, selected_layers
 from export.graphs.editing.builder import FLOAT, Builder
 from export.graphs.maps import windows

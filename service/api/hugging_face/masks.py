@@ -76,7 +76,5 @@ class Filling:
 
 async def mask_spans(served: MaskFiller, answered: Answered[list[Candidates]]) -> list[Spans]:
     """Return where the masks of each input are."""
-    rule = served.manifest.text
-    mask = rule.mask if rule else None
     items = [await one.decode() for one in answered.inputs]
-    return [[token.span for token in item.tokens if token.index == mask and token.span] for item in items]
+    return [[token.span for token in item.tokens if token.index == served.mask_index and token.span] for item in items]

@@ -29,6 +29,7 @@ from service.api.hugging_face.parameters import (
     GenerationParameters,
     ImageClassificationParameters,
     ObjectDetectionParameters,
+    Refused,
     TextClassificationParameters,
     TextEmbeddingParameters,
     check_client_options,
@@ -37,26 +38,19 @@ from service.api.hugging_face.parameters import (
 )
 from service.api.hugging_face.texts import WrittenText, error_type
 from service.api.reading.request_parsing import (
-    JSON,
-    RAW,
-    check_count,
     content_type,
     parse_texts,
     read_document,
-    read_image,
 )
-from service.errors import Unacceptable, Unsupported
+from service.api.reading.sorts import sort_of
 from service.generation.token_selection import Hypothesis
 from service.http.exchange import exchange_of
-from service.inputs.encoded_images import decode_images
-from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Text
 from service.options.predictions import DetectOptions
 from service.repository.models.detector import Detector
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import MaskFiller, Predictor
 from service.repository.models.served_model import Prediction, ServedModel
-from service.settings import Settings
 from service.state import State, StateDep
 
 S = TypeVar("S", bound=ServedModel)
@@ -66,6 +60,16 @@ Show = Callable[[Prediction], T]
 router = APIRouter(tags=["Hugging Face"])
 BESIDE = ("info", "health")
 """What InferenceClient asks for beneath the path that it posts to."""
+CLASSIFICATION: dict[str, type[ImageClassificationParameters | TextClassificationParameters]] = {
+    "image": ImageClassificationParameters,
+    "text": TextClassificationParameters,
+}
+EMBEDDING: dict[str, type[EmbeddingParameters]] = {"image": EmbeddingParameters, "text": TextEmbeddingParameters}
+REFUSED: dict[str, Refused] = {"image": {}, "text": TEXTS}
+REFUSED_OF_VECTORS: dict[str, Refused] = {"image": {}, "text": VECTORS}
+"""Parameters by the modality of inputs."""
+ALWAYS_LISTED = {"text"}
+"""Clients take the first of a list, even of a single input."""
 SIMILARITY = {"source_sentence", "sentences"}
 """The members of `inputs` where texts are compared with one."""
 
@@ -122,35 +126,20 @@ async def _answer(request: Request, state: State, served: ServedModel) -> Respon
 async def _read(request: Request, state: State, served: ServedModel) -> Asked:
     """Read an image, or a JSON document of inputs and parameters. Raises the refusals of `request_parsing`."""
     settings = state.settings
-    of_images = isinstance(served.inputs, ImageInputs)
+    sort = sort_of(served)
     kind, _ = content_type(request)
-    if of_images and kind != JSON:
-        return Asked(state, request, [await _read_raw(request, kind, settings)], {})
-    limit = settings.max_body_bytes if of_images else settings.max_text_bytes
-    document = await read_document(request, limit, settings)
+    raw = await sort.read_raw(request, kind, settings)
+    if raw is not None:
+        return Asked(state, request, [raw], {})
+    document = await read_document(request, sort.most_bytes(settings), settings)
     inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
     check_client_options(document.pop("options", None))
     given = merged(parameters, document)
+    if served.inputs.tokenizer and served.manifest.task == "feature-extraction" and _is_comparison(inputs):
+        texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], settings)
+        return Asked(state, request, texts, given, several=True, compared=True)
     several = isinstance(inputs, list)
-    if not of_images:
-        if served.manifest.task == "feature-extraction" and _is_comparison(inputs):
-            texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], settings)
-            return Asked(state, request, texts, given, several=True, compared=True)
-        return Asked(state, request, parse_texts(inputs, settings), given, several)
-    images = inputs if isinstance(inputs, list) else [inputs]
-    if not all(isinstance(image, str) for image in images):
-        raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {served.manifest.task}")
-    check_count("inputs", len(images), settings)
-    return Asked(state, request, await decode_images("inputs: each", list(map(str, images)), settings), given, several)
-
-
-async def _read_raw(request: Request, kind: str, settings: Settings) -> bytes:
-    """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
-    if "content-type" in request.headers and kind != RAW and not kind.startswith("image/"):
-        raise Unsupported(f"Content-Type: must be image/*, {RAW} or {JSON}; with curl: -H 'Content-Type: image/png'")
-    if request.query_params:
-        raise Unacceptable("query: parameters of an image belong in a JSON document beside it, given in the query")
-    return await read_image(request, settings)
+    return Asked(state, request, await sort.read_inputs(inputs, settings, served.manifest.task), given, several)
 
 
 def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
@@ -162,17 +151,14 @@ def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
 
 
 async def _classify(asked: Asked, served: Predictor) -> Response:
-    """Return the labels of an image, or of every text: a client takes the first list of a text's."""
-    of_images = isinstance(served.inputs, ImageInputs)
-    options: ImageClassificationParameters | TextClassificationParameters
-    if of_images:
-        options = parse_parameters(ImageClassificationParameters, asked.given, {}, served.manifest)
-    else:
-        options = parse_parameters(TextClassificationParameters, asked.given, TEXTS, served.manifest)
+    """Return the labels of every input."""
+    modality = served.inputs.modality
+    options = parse_parameters(CLASSIFICATION[modality], asked.given, REFUSED[modality], served.manifest)
     show = labels(options.applied(served.manifest), options.top_k)
 
     async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
-        return responses.respond(answered.shown[0] if of_images and not asked.several else answered.shown)
+        listed = asked.several or modality in ALWAYS_LISTED
+        return responses.respond(answered.shown if listed else answered.shown[0])
 
     return await predict(asked.call(served), options, show, respond)
 
@@ -208,8 +194,8 @@ def objects(served: Detector, options: DetectOptions) -> Show[list[dict[str, obj
 
 async def _embed(asked: Asked, served: Predictor) -> Response:
     """Return a vector for each input, or of the first text the cosines with the others."""
-    kind = EmbeddingParameters if isinstance(served.inputs, ImageInputs) else TextEmbeddingParameters
-    options = parse_parameters(kind, asked.given, VECTORS if kind is TextEmbeddingParameters else {}, served.manifest)
+    modality = served.inputs.modality
+    options = parse_parameters(EMBEDDING[modality], asked.given, REFUSED_OF_VECTORS[modality], served.manifest)
     return await vectors(asked.call(served), options, compared=asked.compared)
 
 

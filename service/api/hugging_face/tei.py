@@ -32,7 +32,7 @@ from service.api.reading.request_parsing import check_count, parse_texts, read_d
 from service.errors import NotFound, TooLarge, Unacceptable
 from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
-from service.inputs.text_inputs import TextInputs
+from service.inputs.tokenization import TextTokenizer
 from service.options.base import Options
 from service.options.predictions import TextOptions
 from service.repository.models.predictor import Predictor
@@ -177,9 +177,9 @@ async def _tokenize(request: Request, state: State, served: ServedModel) -> Resp
     texts = parse_texts(inputs, state.settings)
     if not all(isinstance(text, str) for text in texts):
         raise Unacceptable("inputs: must be a string or a list of strings")
-    reader = _text_inputs(served)
-    encode = functools.partial(reader.tokenizer.encode, any_length=True)  # clients measure texts, to split them
-    likely = sum(reader.tokenizer.estimated_tokens(text, any_length=True) for text in texts)
+    tokenizer = _tokenizer(served)
+    encode = functools.partial(tokenizer.encode, any_length=True)  # clients measure texts, to split them
+    likely = sum(tokenizer.estimated_tokens(text, any_length=True) for text in texts)
     with served.prediction_budget.permit(likely, "interactive"):
         read = await state.decode_texts(served.manifest.name, encode, texts)
         size, limit = TOKEN_BYTES * sum(map(len, read)), state.settings.max_answer_bytes
@@ -203,7 +203,7 @@ async def _decode(request: Request, state: State, served: ServedModel) -> Respon
     parse_parameters(DecodeParameters, merged(None, document), DECODE, served.manifest)
     rows = ids if isinstance(ids, list) and ids and isinstance(ids[0], list) else [ids]
     check_count("ids", len(rows), state.settings)
-    tokenizer = _text_inputs(served).tokenizer
+    tokenizer = _tokenizer(served)
     tokens: list[list[int]] = []
     for row in rows:
         if not isinstance(row, list) or not all(type(one) is int and 0 <= one < 1 << 31 for one in row):
@@ -259,18 +259,19 @@ def _predictor(state: State, model: str, endpoint: str, task: Task) -> Predictor
 
 def _texts(served: S, endpoint: str) -> S:
     """Return a model that takes texts and can run. Raises NotFound for one of images, and NotReady."""
-    if not isinstance(served.inputs, TextInputs):
+    if not served.inputs.tokenizer:
         raise NotFound(
-            f"{endpoint}: takes texts, this model takes images; post them to /v1/models/{served.manifest.name}"
+            f"{endpoint}: takes texts, this model takes {served.inputs.plural}; "
+            f"post them to /v1/models/{served.manifest.name}"
         )
     check_ready(served)
     return served
 
 
-def _text_inputs(served: ServedModel) -> TextInputs:
-    if not isinstance(served.inputs, TextInputs):
+def _tokenizer(served: ServedModel) -> TextTokenizer:
+    if not served.inputs.tokenizer:
         raise TypeError("inputs: must be texts")
-    return served.inputs
+    return served.inputs.tokenizer
 
 
 def _shown(token: Token, text: str) -> dict[str, object]:
@@ -296,7 +297,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         "tokenization_workers": 1,
         "version": VERSION,
     }
-    if isinstance(served.inputs, TextInputs):
+    if served.inputs.tokenizer:
         described["max_input_length"] = served.inputs.rule.max_tokens
     if manifest.task == "feature-extraction":
         first = {kind.pooled for kind in manifest.attention} == {"first"}

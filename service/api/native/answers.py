@@ -9,27 +9,19 @@ from starlette.responses import Response
 from service.answering.call import Answered, Call
 from service.answering.generations import StreamedToken
 from service.api import responses
-from service.api.reading.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate, read_images, read_texts
+from service.api.reading.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
 from service.errors import Unacceptable
 from service.explanations.answer import npz
 from service.explanations.pictures import png
 from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
 from service.http.server_sent_events import event
-from service.inputs.image_inputs import ImageInputs
 from service.options.base import RequestOptions
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import ServedModel
 from service.state import State
 
 S = TypeVar("S", bound=ServedModel)
-
-
-async def read(request: Request, state: State, served: ServedModel) -> ParsedRequest:
-    """Read a request to a model. Raises the refusals of `request_parsing`."""
-    if isinstance(served.inputs, ImageInputs):
-        return await read_images(request, state.settings)
-    return await read_texts(request, state.settings)
 
 
 def call_of(

@@ -11,8 +11,9 @@ from service.answering.generations import generate as generate_all
 from service.answering.modalities import could_answer, modality_of
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.native.answers import Answer, NativeEvents, call_of, read
+from service.api.native.answers import Answer, NativeEvents, call_of
 from service.api.reading.request_parsing import ParsedRequest, parse_query
+from service.api.reading.sorts import sort_of
 from service.errors import NotFound, Unacceptable
 from service.http.exchange import exchange_of
 from service.options.base import RequestOptions
@@ -157,28 +158,28 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
 
 
 async def _classify(request: Request, state: State, served: Predictor) -> Response:
-    parsed = await read(request, state, served)
+    parsed = await sort_of(served).read(request, state.settings)
     options = parsed.options(modality_of(served).classify_options)
     call = call_of(request, state, served, parsed)
     return await predict(call, options, responses.Labels(served.manifest, options.top_k), Answer(call, options))
 
 
 async def _detect(request: Request, state: State, served: Detector) -> Response:
-    parsed = await read(request, state, served)
+    parsed = await sort_of(served).read(request, state.settings)
     options = parsed.options(DetectOptions)
     call = call_of(request, state, served, parsed)
     return await predict(call, options, responses.Objects(served, options), Answer(call, options))
 
 
 async def _embed(request: Request, state: State, served: Predictor) -> Response:
-    parsed = await read(request, state, served)
+    parsed = await sort_of(served).read(request, state.settings)
     options = parsed.options(modality_of(served).options)
     call = call_of(request, state, served, parsed)
     return await predict(call, options, responses.embedding, Answer(call, options))
 
 
 async def _fill_mask(request: Request, state: State, served: MaskFiller) -> Response:
-    parsed = await read(request, state, served)
+    parsed = await sort_of(served).read(request, state.settings)
     options = parsed.options(FillMaskOptions)
     call = call_of(request, state, served, parsed)
     show = functools.partial(responses.candidates, served, top_k=options.top_k)
@@ -186,7 +187,7 @@ async def _fill_mask(request: Request, state: State, served: MaskFiller) -> Resp
 
 
 async def _generate(request: Request, state: State, served: Generator) -> Response:
-    parsed = await read(request, state, served)
+    parsed = await sort_of(served).read(request, state.settings)
     options = parsed.options(GenerateOptions)
     call = call_of(request, state, served, parsed)
     show = functools.partial(responses.sequence, served, penalty=served.penalty(options))
@@ -194,7 +195,7 @@ async def _generate(request: Request, state: State, served: Generator) -> Respon
 
 
 async def _attend(request: Request, state: State, served: ServedModel) -> Response:
-    parsed = await read(request, state, served)
+    parsed = await sort_of(served).read(request, state.settings)
     if isinstance(served, Predictor):
         options = parsed.options(modality_of(served).options)
         call = call_of(request, state, served, parsed, attention=True)

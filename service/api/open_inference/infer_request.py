@@ -1,8 +1,7 @@
 """An inference request: its JSON, what follows it in binary, and the outputs that it names."""
 
-import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -11,9 +10,8 @@ from starlette.requests import Request
 from service.api.open_inference.tensors import elements_of_shape, split_binary, strings_of
 from service.api.reading.json_body import JsonBody
 from service.api.reading.request_parsing import ParsedRequest, check_count, check_encoding, read_body
+from service.api.reading.sorts import sort_of
 from service.errors import Malformed, TooLarge, Unacceptable
-from service.inputs.encoded_images import check_image, decode_images
-from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Pair, Text
 from service.options.base import MOST_OPTIONS, RequestOptions
 from service.repository.models.served_model import ServedModel
@@ -71,8 +69,7 @@ async def read_infer_request(request: Request, served: ServedModel, settings: Se
     if request.query_params:
         raise Unacceptable("query: options belong in the parameters of the request")
     reader = _BodyReader(_json_length(request), settings)
-    limit = settings.max_body_bytes if isinstance(served.inputs, ImageInputs) else settings.max_text_bytes
-    await read_body(request, limit, reader.add)
+    await read_body(request, sort_of(served).most_bytes(settings), reader.add)
     document, binary = reader.finish()
     inputs = _Inputs(served, settings)
     if document is None:
@@ -124,17 +121,17 @@ class _Inputs:
     """Reads the inputs of a model: images, or texts, maybe in pairs."""
 
     def __init__(self, served: ServedModel, settings: Settings) -> None:
-        self._images = isinstance(served.inputs, ImageInputs)
+        self._sort = sort_of(served)
         self._settings = settings
         self._known = input_names(served)
 
-    async def read(self, given: object, binary: memoryview, content_type: str | None) -> list[bytes | Text]:
+    async def read(self, given: object, binary: memoryview, content_type: str | None) -> Sequence[bytes | Text]:
         """Return the inputs of a request, of which some may be in its binary data.
 
         `content_type` is that of inputs that name none.
         """
         tensors = self._tensors(given)
-        found: dict[str, list[bytes | Text]] = {}
+        found: dict[str, Sequence[bytes | Text]] = {}
         place = 0
         for name, tensor in tensors.items():
             count = elements_of_shape(name, tensor.get("shape"))
@@ -148,7 +145,8 @@ class _Inputs:
                 raise Malformed(f"{name}: must have either data or binary_data_size")
             content = _content_type(name, parameters) or content_type
             if size is None:
-                found[name] = await self._of_strings(name, content, strings_of(name, tensor["data"], count))
+                strings = strings_of(name, tensor["data"], count)
+                found[name] = await self._sort.of_strings(name, content, strings, self._settings)
                 continue
             if type(size) is not int or not 0 <= size <= len(binary) - place:
                 raise Malformed(
@@ -182,25 +180,11 @@ class _Inputs:
         """The name of the input that must be given."""
         return self._known[0]
 
-    async def _of_strings(self, name: str, content: str | None, texts: list[str]) -> list[bytes | Text]:
-        if not self._images and content == "base64":
-            return self.of_bytes(name, [_of_base64(name, text) for text in texts])
-        if not self._images:
-            return [*texts]
-        return [*await decode_images(f"{name}: each", texts, self._settings)]
-
-    def of_bytes(self, name: str, elements: list[bytes]) -> list[bytes | Text]:
+    def of_bytes(self, name: str, elements: list[bytes]) -> Sequence[bytes | Text]:
         """Return inputs of elements that came in binary. Raises Malformed and TooLarge."""
-        if not self._images:
-            try:
-                return [str(one, "utf-8") for one in elements]
-            except UnicodeDecodeError as error:
-                raise Malformed(f"{name}: must be UTF-8") from error
-        for one in elements:
-            check_image(len(one), self._settings)
-        return [*elements]
+        return self._sort.of_bytes(name, elements, self._settings)
 
-    def _paired(self, found: dict[str, list[bytes | Text]]) -> list[bytes | Text]:
+    def _paired(self, found: dict[str, Sequence[bytes | Text]]) -> Sequence[bytes | Text]:
         first, *others = (found[name] for name in self._known if name in found)
         if not others:
             return first
@@ -209,18 +193,10 @@ class _Inputs:
         return [Pair(str(text), str(pair)) for text, pair in zip(first, others[0], strict=True)]
 
 
-def _of_base64(name: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise Malformed(f"{name}: must be base64, as its content_type says") from error
-
-
 def input_names(served: ServedModel) -> tuple[str, ...]:
     """Return the names of a model's inputs; only the first must be given."""
-    if isinstance(served.inputs, ImageInputs):
-        return ("image",)
-    return ("text", "text_pair") if served.manifest.task == "text-classification" else ("text",)
+    name = sort_of(served).name
+    return (name, "text_pair") if served.takes_pairs else (name,)
 
 
 def _json_length(request: Request) -> int | None:

@@ -18,7 +18,6 @@ from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptio
 from service.errors import NotFound
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import exchange_of
-from service.inputs.image_inputs import ImageInputs
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
@@ -60,8 +59,10 @@ def _find(request: Request, state: State, asked: Asked, endpoint: str, kind: typ
     """Return the model that is asked for, which takes texts. Raises NotFound and NotReady."""
     served = find_ready(state, asked.model, endpoint, kind)
     exchange_of(request.scope).model = served.manifest.name
-    if isinstance(served.inputs, ImageInputs):
-        raise NotFound(f"{endpoint}: takes images, at POST /v1/models/{served.manifest.name}/{endpoint}")
+    if not served.inputs.tokenizer:
+        raise NotFound(
+            f"{endpoint}: takes {served.inputs.plural}, at POST /v1/models/{served.manifest.name}/{endpoint}"
+        )
     return served
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import structlog
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.batching.admission import Backlog, Budget, Priority
 from service.errors import NotReady, Refusal, Unacceptable, about_input
 from service.inputs.image_header import check_pixels, read_size

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from PIL import ExifTags, Image
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.child_processes import (
     SET_DUMPABLE,
     SET_NO_NEW_PRIVILEGES,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.errors import Refusal, TooLarge, Unacceptable, Unsupported
 from service.inputs.model_input import Picture
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from contract.input_rules import Baseline
 from contract.manifest import BASELINE, Manifest
 from service.arrays import Array
 from service.inputs.model_input import ModelInput
-from service.options.attention import Baseline
 
 
 def baseline_controls(item: ModelInput, baseline: Baseline, manifest: Manifest) -> Mapping[str, Array]:
@@ -37,11 +37,11 @@ def _replaced(axis: str, item: ModelInput, baseline: Baseline, manifest: Manifes
 
 def _token(axis: str, baseline: Baseline, manifest: Manifest) -> int:
     """Return the token that replaces others. Targets with a tokenizer of their own have only a padding token."""
-    text, generation, token = manifest.text, manifest.generation, None
+    generation = manifest.generation
     if axis == "target" and generation and generation.tokenizer:
         token = generation.padding
-    elif text:
-        token = text.mask if baseline == "mask" else text.padding
+    else:
+        token = manifest.inputs[0].stand_ins.get(baseline)
     if token is None:
         raise ValueError(f"{axis}: the baseline {baseline} needs a token, given none")
     return token

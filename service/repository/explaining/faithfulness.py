@@ -6,11 +6,12 @@ fixed seed: a map whose curve is no better explains nothing.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from contract.manifest import ImageRule, Kind, TextRule
+from contract.input_rules import ImageRule, TextRule
+from contract.manifest import Kind
 from service.arrays import Array
 from service.concurrency import together
 from service.errors import Unacceptable
@@ -132,14 +133,15 @@ def patches(item: ModelInput, kind: Kind, rule: ImageRule) -> tuple[Array, Calla
     return kind.prefix + np.flatnonzero(shown), take_away
 
 
-def tokens(item: ModelInput, rule: TextRule) -> tuple[Array, Callable[[Array], ModelInput]]:
+def tokens(item: ModelInput, kind: Kind, rule: TextRule) -> tuple[Array, Callable[[Array], ModelInput]]:
     """Return the columns of a text's tokens, and what masks all but some of them.
 
     A masked token becomes the mask token or, where the model has none, the token that fills a batch. Where there is
     neither, it is dropped, and the last token stays if no special one does, so that something is left. Special tokens
     and the masks that are to be filled are not among the parts. Raises Unacceptable for a text without others.
     """
-    source, stand_in = item.arrays["source"], rule.padding if rule.mask is None else rule.mask
+    source = item.arrays["source"]
+    stand_in = next(iter(rule.stand_ins.values()), None)
     free = ~item.special["source"]
     free[item.arrays.get("masked", [])] = False
     if stand_in is None and free.all():
@@ -164,3 +166,10 @@ def tokens(item: ModelInput, rule: TextRule) -> tuple[Array, Callable[[Array], M
         )
 
     return columns, take_away
+
+
+PARTS: dict[str, Callable[[ModelInput, Kind, Any], tuple[Array, Callable[[Array], ModelInput]]]] = {
+    "image": patches,
+    "text": tokens,
+}
+"""By the modality of an input: the columns of its parts, and what takes some away."""

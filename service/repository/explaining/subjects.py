@@ -15,8 +15,7 @@ from service.explanations.evaluation import Evaluation, MeasureName, Score
 from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind
 from service.explanations.selection import select
 from service.inputs.model_input import ModelInput
-from service.inputs.text_inputs import TextInputs
-from service.repository.explaining.faithfulness import Measure, Subject, count_scores, evaluate, patches, tokens
+from service.repository.explaining.faithfulness import PARTS, Measure, Subject, count_scores, evaluate
 from service.repository.models.detector import Detector
 from service.repository.models.generator import Generator
 from service.repository.models.graph_controls import GraphControls, KindControls
@@ -172,11 +171,8 @@ def _target(query: AttentionQuery, positions: Sequence[int], lengths: Mapping[st
 
 def _subject(served: ServedModel, item: ModelInput, measure: Measure, score: Score) -> Subject:
     kind = evaluated_kind(served.manifest.attention)
-    inputs = served.inputs
-    if isinstance(inputs, TextInputs):
-        columns, take_away = tokens(item, inputs.rule)
-    else:
-        columns, take_away = patches(item, kind, inputs.rule)
+    rule = served.inputs.rule
+    columns, take_away = PARTS[rule.modality](item, kind, rule)
     return Subject(item, kind, columns, take_away, measure, score)
 
 

@@ -5,13 +5,11 @@ What a manifest says of preprocessing, tokens, layers or heads may not fit the g
 
 import asyncio
 import functools
-import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import orjson
-from PIL import Image
 
 from contract.manifest import GRADIENT_METHODS, Manifest, Method
 from service.arrays import Array
@@ -22,10 +20,7 @@ from service.explanations.query import AttentionQuery, methods_of, resolve
 from service.explanations.score import baselines_of, explains
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.token_selection import Hypothesis, Search
-from service.inputs.image_inputs import ImageInputs
-from service.inputs.image_preprocessing import decode_image
 from service.inputs.model_input import ModelInput
-from service.inputs.text_inputs import TextInputs
 from service.options.attention import AttentionOptions
 from service.options.generation import GenerateOptions
 from service.options.readers import Against
@@ -42,8 +37,6 @@ R = TypeVar("R")
 
 ENOUGH_SECONDS = 20.0
 """After so long, what has not run yet is left out, so that a large model on a slow machine can start."""
-SAMPLE_TEXTS = ("a", "1", "A cat.")
-MOST_TRIED_TOKENS = 1000
 PRIORITY: Priority = "interactive"
 
 
@@ -100,33 +93,19 @@ def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
 
 def _sample(served: ServedModel) -> tuple[str, ModelInput]:
     """Return a sample input, and the text that it was made of; "" for an image."""
-    if isinstance(served.inputs, ImageInputs):
-        page = Image.new("RGB", (64, 64), "white")
-        page.paste("black", (24, 16, 40, 48))
-        file = io.BytesIO()
-        page.save(file, "PNG")
-        return "", served.inputs.image_input(
-            decode_image(file.getvalue(), served.inputs.rule, page.width * page.height)
-        )
     mask = served.mask if isinstance(served, Predictor) else None
     refusal: Refusal = Unacceptable("input: must hold at least one token, given none")
-    for text in (*SAMPLE_TEXTS, *_entries(served.inputs)):
+    for text, make in served.inputs.samples(mask):
         try:
-            masked = f"{text} {mask}" if mask else text
-            item = served.complete_input(served.inputs.text_input(masked))
+            item = served.complete_input(make())
         except Refusal as error:
             refusal = error
             continue
         for kind in served.manifest.attention:
             if kind.key == "source" and not item.special["source"][: kind.prefix].all():
                 raise ValueError(f"the prefix must be of special tokens, given {kind.prefix}")
-        return masked, item
+        return text, item
     raise refusal
-
-
-def _entries(inputs: TextInputs) -> list[str]:
-    """Return entries of a vocabulary that has none of the sample texts."""
-    return [inputs.tokenizer.decode([index]) for index in range(MOST_TRIED_TOKENS)]
 
 
 def _size(served: Generator, item: ModelInput) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.generation import LIKELIEST, TOKENS, Generation
+from contract.input_rules import ImageRule
 from contract.manifest import (
     BASELINE,
     BOX_NUMBERS,
@@ -13,7 +14,6 @@ from contract.manifest import (
     Detection,
     GradientMethod,
     Graph,
-    ImageRule,
     Kind,
     Manifest,
     Port,
@@ -114,10 +114,10 @@ def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[st
 
 def _tokens_of_sources(manifest: Manifest) -> dict[str, int]:
     """Return the mask and padding tokens of sources, where answers are of the same vocabulary."""
-    text, generation = manifest.text, manifest.generation
-    if text is None or explains(manifest) != "token" or (generation and generation.tokenizer):
+    generation = manifest.generation
+    if explains(manifest) != "token" or (generation and generation.tokenizer):
         return {}
-    return {name: token for name in ("mask", "padding") if (token := getattr(text, name)) is not None}
+    return manifest.inputs[0].stand_ins
 
 
 def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]:

@@ -16,7 +16,6 @@ from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import SLOTS
 from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
 from service.inputs.model_input import LanguageTokens, ModelInput, cost_of
-from service.inputs.text_inputs import TextInputs
 from service.inputs.tokenization import TextTokenizer
 from service.options.generation import GenerateOptions
 from service.repository.models.served_model import ServedModel
@@ -35,10 +34,10 @@ class Generator(ServedModel):
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
-        rule, generation = self.manifest.text, self.manifest.generation
+        generation = self.manifest.generation
         if not generation:
             raise ArtifactError(artifact.path(MANIFEST), f"a {self.manifest.task} model needs generation, given none")
-        if not rule and (generation.start is None or not generation.tokenizer):
+        if not self.inputs.tokenizer and (generation.start is None or not generation.tokenizer):
             reason = "what is generated from images needs a start token and a tokenizer of its own, given none"
             raise ArtifactError(artifact.path(MANIFEST), reason)
         if generation.num_beams > settings.max_beams:
@@ -49,7 +48,7 @@ class Generator(ServedModel):
         self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, at_once=at_once)
         if generation.tokenizer:
             self.target_tokenizer = TextTokenizer(artifact, generation.tokenizer, generation.max_new_tokens)
-        elif isinstance(self.inputs, TextInputs):
+        elif self.inputs.tokenizer:
             self.target_tokenizer = self.inputs.tokenizer
 
     def longest(self) -> dict[str, int]:

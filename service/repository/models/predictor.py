@@ -16,7 +16,6 @@ from service.explanations.query import AttentionQuery
 from service.explanations.score import explains
 from service.explanations.selection import Target, select
 from service.inputs.model_input import ModelInput, cost_of
-from service.inputs.text_inputs import TextInputs
 from service.repository.models.served_model import Prediction, ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
@@ -139,14 +138,14 @@ class MaskFiller(Predictor):
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
-        if not isinstance(self.inputs, TextInputs) or self.inputs.rule.mask is None:
+        if not self.inputs.tokenizer or self.inputs.rule.mask is None:
             raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
-        self.tokenizer, self._mask_index = self.inputs.tokenizer, self.inputs.rule.mask
-        self.mask = self.tokenizer.piece(self._mask_index)
+        self.tokenizer, self.mask_index = self.inputs.tokenizer, self.inputs.rule.mask
+        self.mask = self.tokenizer.piece(self.mask_index)
 
     def complete_input(self, item: ModelInput) -> ModelInput:
         """Return the input with the positions of its masks. Raises Unacceptable for none or too many."""
-        masked = np.flatnonzero(item.arrays["source"] == self._mask_index)
+        masked = np.flatnonzero(item.arrays["source"] == self.mask_index)
         if not 1 <= len(masked) <= MOST_MASKS:
             raise Unacceptable(f"input: must hold {self.mask} 1 to {MOST_MASKS} times, given {len(masked)}")
         return replace(item, arrays={**item.arrays, "masked": masked}, lengths={**item.lengths, "masked": len(masked)})

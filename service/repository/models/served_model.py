@@ -108,6 +108,7 @@ class ServedModel:
         self.sessions = open_sessions(artifact, (*self.roles, *self.gradient_methods), device, settings)
         check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
+        self.takes_pairs = self.manifest.task == "text-classification"
         images = [example.image for example in self.manifest.examples if example.image]
         self.pictures = {image: artifact.to_load(image).read_bytes() for image in images}
         """The examples' pictures by file; they are kept in memory, since the checked copy is removed."""
@@ -226,7 +227,7 @@ class ServedModel:
 
     def check_text(self, text: Text) -> None:
         """Raise Unacceptable for a pair of texts where the task takes single ones."""
-        if isinstance(text, Pair) and self.manifest.task != "text-classification":
+        if isinstance(text, Pair) and not self.takes_pairs:
             raise Unacceptable(f"text_pair: is for text-classification, this model's task is {self.manifest.task}")
 
     def complete_input(self, item: ModelInput) -> ModelInput:

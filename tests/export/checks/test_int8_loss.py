@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from export.bundled import SOURCES
 from export.checks import int8_loss
 from export.checks.int8_loss import MAX_SAMPLES, check_losses, read_samples, served_pixels

@@ -5,7 +5,7 @@ import time
 from tests.rigs.targets import check, instrumented, run
 
 with instrumented("service.inputs.image_preprocessing", "service.inputs.ink", "PIL"):
-    from contract.manifest import ImageRule
+    from contract.input_rules import ImageRule
     from service.errors import Refusal
     from service.inputs.image_preprocessing import decode_image
 

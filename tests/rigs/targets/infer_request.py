@@ -15,17 +15,17 @@ with instrumented(
     from service.api.open_inference.infer_request import read_infer_request
     from service.errors import Refusal
     from service.inputs.image_inputs import ImageInputs
+    from service.inputs.text_inputs import TextInputs
     from service.options.predictions import ClassifyOptions
     from service.settings import Settings
 
 SETTINGS = Settings(max_body_bytes=1 << 16, max_image_bytes=1 << 15, max_text_bytes=1 << 15)
 LOOP = asyncio.new_event_loop()
 MODELS: list[Any] = [
-    SimpleNamespace(inputs=ImageInputs.__new__(ImageInputs), manifest=SimpleNamespace(task="image-classification")),
-    SimpleNamespace(inputs=ImageInputs.__new__(ImageInputs), manifest=SimpleNamespace(task="object-detection")),
-    SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="text-classification")),
+    SimpleNamespace(inputs=ImageInputs.__new__(ImageInputs), takes_pairs=False),
+    SimpleNamespace(inputs=TextInputs.__new__(TextInputs), takes_pairs=True),
 ]
-"""What the parser asks of a model: whether it takes images, and its task."""
+"""What the parser asks of a model: its sort of input, and whether it takes pairs of texts."""
 
 
 def target(data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.manifest import TextRule
+from contract.input_rules import TextRule
 from service.errors import Unacceptable
 from service.explanations.query import resolve
 from service.explanations.score import baselines_of, points_of

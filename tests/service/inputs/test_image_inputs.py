@@ -3,7 +3,8 @@
 import numpy as np
 from PIL import Image
 
-from contract.manifest import ImageRule, Kind
+from contract.input_rules import ImageRule
+from contract.manifest import Kind
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.image_preprocessing import decode_image
 from tests.samples.images import encoded, middle

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image, ImageFile
 
-from contract.manifest import ImageRule
+from contract.input_rules import ImageRule
 from service.errors import TooLarge, Unacceptable, Unsupported
 from service.inputs import image_preprocessing
 from service.inputs.image_preprocessing import MOST_SCANS, decode_image, open_image

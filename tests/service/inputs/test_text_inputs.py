@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models
 
 from contract.artifact import ArtifactError, find_artifacts, read_artifact
-from contract.manifest import TextRule
+from contract.input_rules import TextRule
 from service.inputs.text_inputs import TextInputs
 from service.inputs.tokenization import TextTokenizer
 

@@ -15,12 +15,12 @@ from tests.conftest import ROOT, served, start
 KEY = "a-key-that-nobody-may-read"
 
 
-def model(name, task, *, image=None):
-    manifest = SimpleNamespace(name=name, task=task, image=image)
-    return SimpleNamespace(manifest=manifest, endpoints=["classify"])
+def model(name, task, tokenizer=None):
+    manifest = SimpleNamespace(name=name, task=task, attention=())
+    return SimpleNamespace(manifest=manifest, endpoints=["classify"], inputs=SimpleNamespace(tokenizer=tokenizer))
 
 
-IMAGES, TEXTS = model("digits", "image-classification", image="a rule"), model("dates", "text2text-generation")
+IMAGES, TEXTS = model("digits", "image-classification"), model("dates", "text2text-generation", "a tokenizer")
 
 
 def test_where_there_is_no_picture_to_send_a_text_is_tried(monkeypatch, tmp_path):

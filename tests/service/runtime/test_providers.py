@@ -6,6 +6,7 @@ from typing import get_args
 import onnxruntime as ort
 import pytest
 
+from contract.input_rules import TextRule
 from contract.manifest import GradientMethod
 from service.runtime import providers
 from service.runtime.runtime_errors import ProviderError, SessionError
@@ -88,7 +89,8 @@ def test_tensorrt_predicts_of_images_and_cuda_does_the_rest(digits, tmp_path):
     manifest, settings = digits.manifest, Settings(engine_cache=tmp_path, batch_tokens=200)
     where = {role: providers.device_of("tensorrt", role, manifest) for role in ROLES}
     assert where == {**dict.fromkeys(ROLES, "cuda"), "predict": "tensorrt"}
-    assert providers.device_of("tensorrt", "predict", manifest.model_copy(update={"inputs": ()})) == "cuda"
+    of_texts = manifest.model_copy(update={"inputs": (TextRule(tokenizer="tokenizer.json", max_tokens=8),)})
+    assert providers.device_of("tensorrt", "predict", of_texts) == "cuda"
     (first, given), (second, _) = providers.options("tensorrt", "predict", manifest, settings, 1)
     assert (first, second) == ("TensorrtExecutionProvider", "CUDAExecutionProvider")
     assert given["trt_profile_min_shapes"] == "pixels:1x28x28x1"

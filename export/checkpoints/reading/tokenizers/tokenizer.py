@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from contract.manifest import TextRule
+from contract.input_rules import TextRule
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.tokenizers.vocabulary_files import (
     ADDED_FILE,

@@ -13,12 +13,13 @@ from service.api.open_inference.infer_request import JSON_LENGTH, read_infer_req
 from service.errors import Malformed, Refusal, TooLarge, Unacceptable, Unsupported
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import Pair
+from service.inputs.text_inputs import TextInputs
 from service.settings import Settings
 from tests.samples.http_requests import packed
 
-IMAGES = SimpleNamespace(inputs=object.__new__(ImageInputs), manifest=SimpleNamespace(task="image-classification"))
-TEXTS = SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="fill-mask"))
-PAIRS = SimpleNamespace(inputs=None, manifest=SimpleNamespace(task="text-classification"))
+IMAGES = SimpleNamespace(inputs=object.__new__(ImageInputs), takes_pairs=False)
+TEXTS = SimpleNamespace(inputs=object.__new__(TextInputs), takes_pairs=False)
+PAIRS = SimpleNamespace(inputs=object.__new__(TextInputs), takes_pairs=True)
 
 
 def read(body, served=TEXTS, length=None, headers=(), settings=None, query=b""):

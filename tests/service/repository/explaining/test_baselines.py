@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contract.manifest import TextRule
+from contract.input_rules import TextRule
 from service.inputs.model_input import ModelInput
 from service.repository.explaining.baselines import baseline_controls
 from tests.samples.attention_queries import continuer, embedder, graphs, translator, vit

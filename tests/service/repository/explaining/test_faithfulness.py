@@ -5,7 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contract.manifest import ImageRule, Kind, TextRule
+from contract.input_rules import ImageRule, TextRule
+from contract.manifest import Kind
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.evaluation import CURVE_NAMES, RANDOM, SEED, Score
@@ -185,7 +186,7 @@ def rule(**given):
 )
 def test_tokens_become_the_mask_token_or_that_which_fills_a_batch_and_special_ones_stay(given, stand_in):
     item = text_item()
-    columns, take_away = tokens(item, rule(**given))
+    columns, take_away = tokens(item, text_kind(), rule(**given))
     assert columns.tolist() == [1, 2, 3, 4]
     rest = take_away(np.array([True, False, False, True]))
     assert rest.arrays["source"].tolist() == [2, 10, stand_in, stand_in, 12, 3]
@@ -197,7 +198,7 @@ def test_tokens_become_the_mask_token_or_that_which_fills_a_batch_and_special_on
 
 
 def test_masks_that_are_to_be_filled_are_never_taken_away():
-    columns, take_away = tokens(text_item(masked=[3]), rule(mask=99))
+    columns, take_away = tokens(text_item(masked=[3]), text_kind(), rule(mask=99))
     assert columns.tolist() == [1, 2, 4]
     rest = take_away(np.zeros(3, bool))
     assert rest.arrays["source"].tolist() == [2, 99, 99, 99, 99, 3]
@@ -205,7 +206,7 @@ def test_masks_that_are_to_be_filled_are_never_taken_away():
 
 
 def test_tokens_are_dropped_where_nothing_can_stand_for_them():
-    columns, take_away = tokens(text_item(), rule())
+    columns, take_away = tokens(text_item(), text_kind(), rule())
     assert columns.tolist() == [1, 2, 3, 4]
     rest = take_away(np.array([False, True, False, True]))
     assert rest.arrays["source"].tolist() == [2, 11, 12, 3]
@@ -217,10 +218,10 @@ def test_tokens_are_dropped_where_nothing_can_stand_for_them():
 
 
 def test_where_all_tokens_could_be_dropped_the_last_one_stays():
-    columns, take_away = tokens(text_item(special=np.zeros(6, bool)), rule())
+    columns, take_away = tokens(text_item(special=np.zeros(6, bool)), text_kind(), rule())
     assert columns.tolist() == [0, 1, 2, 3, 4]
     assert take_away(np.zeros(5, bool)).arrays["source"].tolist() == [3]
-    columns, _ = tokens(text_item(special=np.zeros(6, bool)), rule(padding=0))
+    columns, _ = tokens(text_item(special=np.zeros(6, bool)), text_kind(), rule(padding=0))
     assert columns.tolist() == [0, 1, 2, 3, 4, 5], "one that is masked is still there"
 
 
@@ -231,7 +232,7 @@ def test_where_all_tokens_could_be_dropped_the_last_one_stays():
 )  # fmt: skip
 def test_a_text_without_a_token_to_take_away_is_refused(item, given):
     with pytest.raises(Unacceptable, match=r"^evaluate: needs a token that may be taken away, given none$"):
-        tokens(item, rule(**given))
+        tokens(item, text_kind(), rule(**given))
 
 
 # what a map says of each part

@@ -1,0 +1,118 @@
+"""How inputs become what graphs take: a rule for each sort of input, which its `modality` names."""
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from contract.part import FileName, Part, Size
+
+KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
+
+InputName = Annotated[str, Field(pattern=KIND_NAME)]
+
+Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
+"""What integrated gradients start from: a black picture, mask tokens, padding tokens, or states of zeros."""
+
+
+class ImageRule(Part):
+    """How a decoded image becomes the graph's uint8 pixels (height, width, channels); the graph normalises them.
+
+    `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
+    and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
+    resizes the whole image and cuts the middle of it, black where it is too small; `fit` resizes the whole image, in
+    its shape, to the largest size that fits, at the upper left, with `mean` beside it. A graph may take which patches
+    begin in the image, `image_visible` (batch, patch).
+    """
+
+    modality: Literal["image"] = "image"
+    name: InputName = "image"
+    height: Size
+    width: Size
+    channels: Literal[1, 3]
+    locate: Literal["ink", "middle", "fit"]
+    ink_box: Size | None = None
+    resize: tuple[Size, Size] | Size | None = Field(
+        None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
+    )
+    resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
+    fast_jpeg: bool = Field(
+        False, description="decode a large JPEG at a reduced scale: quicker, but some pixels differ by a few levels"
+    )
+    mean: tuple[float, ...] = Field(description="a channel, of pixels in [0, 1]; applied inside the graph")
+    std: tuple[Annotated[float, Field(gt=0)], ...] = Field(description="as mean")
+
+    @model_validator(mode="after")
+    def _a_number_a_channel(self) -> "ImageRule":
+        if not len(self.mean) == len(self.std) == self.channels:
+            raise ValueError("mean and std must hold one number a channel")
+        return self
+
+    @model_validator(mode="after")
+    def _a_box_for_ink(self) -> "ImageRule":
+        if (self.ink_box is not None) != (self.locate == "ink"):
+            raise ValueError("ink_box must be there exactly if locate is ink")
+        if self.ink_box is not None and self.ink_box > min(self.height, self.width):
+            raise ValueError("ink_box must fit into height and width")
+        return self
+
+    @property
+    def stand_ins(self) -> dict[str, int]:
+        """The tokens that may stand for others: none."""
+        return {}
+
+    @property
+    def baselines(self) -> tuple[Baseline, ...]:
+        """What integrated gradients may start from in place of an image: a black one."""
+        return ("empty",)
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens where their number varies between inputs: 0, since it does not."""
+        return 0
+
+
+class TextRule(Part):
+    """How a text becomes token indices."""
+
+    modality: Literal["text"] = "text"
+    name: InputName = "text"
+    tokenizer: FileName
+    max_tokens: Size = Field(description="those that the tokenizer adds included")
+    mask: int | None = Field(None, description="the token that stands for one that is missing, as in fill-mask")
+    padding: int | None = Field(None, description="the token that fills a batch, where there is one")
+
+    @property
+    def stand_ins(self) -> dict[str, int]:
+        """The tokens that may stand for others, where the text has them."""
+        return {name: token for name in ("mask", "padding") if (token := getattr(self, name)) is not None}
+
+    @property
+    def baselines(self) -> tuple[Baseline, ...]:
+        """What integrated gradients may start from in place of a text: one of stand-ins."""
+        known: tuple[Baseline, ...] = ("mask", "padding")
+        return tuple(name for name in known if name in self.stand_ins)
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens where their number varies between inputs."""
+        return self.max_tokens
+
+
+InputRule = Annotated[ImageRule | TextRule, Field(discriminator="modality")]
+
+
+class Inputs:
+    """What has a tuple of inputs, each a rule with a name and a modality."""
+
+    if TYPE_CHECKING:  # at run time it would be the first field of a manifest
+        inputs: tuple[ImageRule | TextRule, ...]
+
+    @property
+    def image(self) -> ImageRule | None:
+        """The rule of the input that is an image, if there is one."""
+        return next((rule for rule in self.inputs if isinstance(rule, ImageRule)), None)
+
+    @property
+    def text(self) -> TextRule | None:
+        """The rule of the input that is a text, if there is one."""
+        return next((rule for rule in self.inputs if isinstance(rule, TextRule)), None)

@@ -1,0 +1,149 @@
+"""How each sort of input is read, whatever the protocol: from bodies, strings of JSON, and bytes of tensors."""
+
+import base64
+from collections.abc import Sequence
+from typing import Protocol
+
+from starlette.requests import Request
+
+from service.api.reading.request_parsing import (
+    JSON,
+    RAW,
+    ParsedRequest,
+    check_count,
+    parse_texts,
+    read_image,
+    read_images,
+    read_texts,
+)
+from service.errors import Malformed, Unacceptable, Unsupported
+from service.inputs.encoded_images import check_image, decode_images
+from service.inputs.model_input import Text
+from service.repository.models.served_model import ServedModel
+from service.settings import Settings
+
+
+class Sort(Protocol):
+    """One sort of input."""
+
+    name: str
+    """Of the tensor that must be given."""
+
+    def most_bytes(self, settings: Settings) -> int:
+        """Return the most bytes of a document of inputs."""
+
+    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
+        """Read a request of our own protocol. Raises the refusals of `request_parsing`."""
+
+    async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
+        """Return the input that a body of this media type is; None where it is a document."""
+
+    async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
+        """Return the inputs of a JSON value: one, or a list. Raises Unacceptable, Malformed and TooLarge."""
+
+    async def of_strings(
+        self, name: str, content: str | None, texts: list[str], settings: Settings
+    ) -> Sequence[bytes | Text]:
+        """Return inputs of the strings of a tensor, which hold what `content` says."""
+
+    def of_bytes(self, name: str, elements: list[bytes], settings: Settings) -> Sequence[bytes | Text]:
+        """Return inputs of elements that came in binary. Raises Malformed and TooLarge."""
+
+
+class Images:
+    """Encoded images; in JSON as base64."""
+
+    name = "image"
+
+    def most_bytes(self, settings: Settings) -> int:
+        """Return the limit of bodies."""
+        return settings.max_body_bytes
+
+    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
+        """Read a raw body, a form or a JSON document."""
+        return await read_images(request, settings)
+
+    async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
+        """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
+        if kind == JSON:
+            return None
+        if "content-type" in request.headers and kind != RAW and not kind.startswith("image/"):
+            raise Unsupported(
+                f"Content-Type: must be image/*, {RAW} or {JSON}; with curl: -H 'Content-Type: image/png'"
+            )
+        if request.query_params:
+            raise Unacceptable("query: parameters of an image belong in a JSON document beside it, given in the query")
+        return await read_image(request, settings)
+
+    async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
+        """Return images from base64."""
+        images = inputs if isinstance(inputs, list) else [inputs]
+        if not all(isinstance(image, str) for image in images):
+            raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {task}")
+        check_count("inputs", len(images), settings)
+        return await decode_images("inputs: each", list(map(str, images)), settings)
+
+    async def of_strings(
+        self, name: str, content: str | None, texts: list[str], settings: Settings
+    ) -> Sequence[bytes | Text]:
+        """Return images from base64, whatever `content` says."""
+        return await decode_images(f"{name}: each", texts, settings)
+
+    def of_bytes(self, name: str, elements: list[bytes], settings: Settings) -> Sequence[bytes | Text]:
+        """Return the images as they came."""
+        for element in elements:
+            check_image(len(element), settings)
+        return elements
+
+
+class Texts:
+    """Texts, and pairs of texts."""
+
+    name = "text"
+
+    def most_bytes(self, settings: Settings) -> int:
+        """Return the limit of texts."""
+        return settings.max_text_bytes
+
+    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
+        """Read a JSON document."""
+        return await read_texts(request, settings)
+
+    async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
+        """Return None: texts come in documents."""
+        return None
+
+    async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
+        """Return texts or pairs."""
+        return parse_texts(inputs, settings)
+
+    async def of_strings(
+        self, name: str, content: str | None, texts: list[str], settings: Settings
+    ) -> Sequence[bytes | Text]:
+        """Return the strings, or what they hold in base64."""
+        if content != "base64":
+            return texts
+        return self.of_bytes(name, [_of_base64(name, text) for text in texts], settings)
+
+    def of_bytes(self, name: str, elements: list[bytes], settings: Settings) -> Sequence[bytes | Text]:
+        """Return texts from UTF-8."""
+        try:
+            return [str(element, "utf-8") for element in elements]
+        except UnicodeDecodeError as error:
+            raise Malformed(f"{name}: must be UTF-8") from error
+
+
+def _of_base64(name: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise Malformed(f"{name}: must be base64, as its content_type says") from error
+
+
+SORTS: dict[str, Sort] = {"image": Images(), "text": Texts()}
+"""By the modality of an input's rule."""
+
+
+def sort_of(served: ServedModel) -> Sort:
+    """Return the sort of a model's inputs."""
+    return SORTS[served.inputs.modality]
