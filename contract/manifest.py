@@ -342,6 +342,10 @@ class Manifest(Part, Inputs):
         maps = {name for kind in self.attention for name in (kind.name, f"{kind.name}.diagnostics")}
         return tuple(port for port in self.graphs["attention"].outputs if port.name not in maps)
 
+    def label_of(self, index: int) -> str:
+        """Return the name of a class; its index where it has none."""
+        return self.labels[index] if self.labels else str(index)
+
     def all_files(self) -> tuple[File, ...]:
         """Every file the folder holds beside the manifest."""
         return (*self.graphs.values(), *self.files)

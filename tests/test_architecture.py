@@ -87,7 +87,13 @@ WITHIN = {
         "loading": "explaining models",
         "registry": "loading models",
     },
-    "service.api": {"reading": "", "responses": "", "native": "reading responses"},
+    "service.api": {
+        "reading": "",
+        "responses": "",
+        "pipelines": "responses",
+        "tasks": "pipelines reading responses",
+        "native": "reading responses tasks",
+    },
 }
 """Rooms within a package or a room: of those beside it, each imports these."""
 NEEDS_NO_PYTORCH = "export.checkpoints.reading"

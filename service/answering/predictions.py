@@ -15,7 +15,7 @@ from service.explanations.answer_size import check_picture, check_size
 from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.options.base import RequestOptions
-from service.options.predictions import FillMaskOptions, TextOptions
+from service.options.predictions import TextOptions
 from service.repository.explaining.explain import Other, explain
 from service.repository.explaining.subjects import evaluation_cost
 from service.repository.models.predictor import Predictor
@@ -53,8 +53,7 @@ async def predict(
     if query:
         check_size(query, lengths, targets, state.settings.max_answer_bytes)
         served.check_run(query, lengths)
-    if isinstance(options, FillMaskOptions):
-        options.check_size(sum(one["masked"] for one in lengths), state.settings.max_answer_bytes)
+    options.check_answer(lengths, state.settings.max_answer_bytes)
 
     space = Space(state.settings.max_image_pixels, len(call.inputs))
 

@@ -1,25 +1,20 @@
 """Answers in JSON. Large arrays are serialized without passing through Python numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import orjson
 from starlette.responses import Response
 
 from contract.manifest import Manifest
 from service.answering.modalities import modality_of
-from service.arrays import probabilities, softmax
 from service.errors import NotFound
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
-from service.generation.token_selection import Alternatives, Hypothesis, likeliest
-from service.options.predictions import DetectOptions
-from service.repository.models.detector import Detector
+from service.generation.token_selection import Alternatives
 from service.repository.models.generator import Generator
-from service.repository.models.predictor import MaskFiller, Predictor
-from service.repository.models.served_model import Prediction, ServedModel
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import ServedModel
 
 
 def answer(answer_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
@@ -41,79 +36,6 @@ def respond(body: object) -> Response:
 def result(shown: dict[str, object], attention: AttentionAnswer | None) -> dict[str, object]:
     """Return what an answer says of one input."""
     return {**shown, "attention": attention.json()} if attention else shown
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Shows the likeliest labels, best first; equals in the order of their indices."""
-
-    manifest: Manifest
-    top_k: int
-
-    def __call__(self, logits: Prediction) -> dict[str, object]:
-        """Return the labels of one input, each with its probability, or its `score` where logits are answered."""
-        measure = "score" if self.manifest.scores == "identity" else "probability"
-        best = likeliest_labels(self.manifest, logits, self.top_k)
-        return {"labels": [{"label": label, "index": index, measure: chance} for label, index, chance in best]}
-
-
-def likeliest_labels(manifest: Manifest, logits: Prediction, top_k: int | None) -> list[tuple[str, int, float]]:
-    """Return the likeliest labels with their indices and probabilities or scores, best first; equals by index."""
-    chances, names = probabilities(logits, manifest.scores), manifest.labels
-    best = np.argsort(-chances, kind="stable")[:top_k]
-    return [
-        (names[index] if names else str(index), index, chance)
-        for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Objects:
-    """Shows the objects that are found, surest first."""
-
-    served: Detector
-    options: DetectOptions
-
-    def __call__(self, prediction: Prediction) -> dict[str, object]:
-        """Return the objects of one input, each with its probability, its number, and its box in pixels."""
-        return {"objects": [one.json() for one in self.served.found(prediction, self.options)]}
-
-
-def embedding(vector: Prediction) -> dict[str, object]:
-    """Return an embedding."""
-    return {"embedding": vector}
-
-
-def candidates(served: MaskFiller, logits: Prediction, top_k: int) -> dict[str, object]:
-    """Return for every mask, in the order of the text, the likeliest tokens that it may stand for, best first."""
-    masks = []
-    for row in logits:
-        chances = softmax(row)
-        order = likeliest(chances, top_k)
-        masks.append(
-            [
-                {"token": int(index), "text": served.text_of(int(index)), "probability": float(chances[index])}
-                for index in order
-            ]
-        )
-    return {"candidates": masks}
-
-
-def sequence(served: Generator, hypothesis: Hypothesis, penalty: float) -> dict[str, object]:
-    """Return a generated text with its tokens, its score, and whether it ended or was cut."""
-    end = served.generation.end
-    indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
-    tokens = served.target_tokenizer.generated(indices, end)
-    return {
-        "text": served.target_tokenizer.decode(indices),
-        "tokens": [
-            {"index": place, "token": token.index, "text": token.text, "log_probability": log}
-            | alternatives(served, hypothesis.alternatives_at(place))
-            for place, (token, log) in enumerate(zip(tokens, hypothesis.logs, strict=False))
-        ],
-        "score": hypothesis.score(penalty),
-        "finish_reason": "length" if hypothesis.cut else "stop",
-    }
 
 
 def alternatives(served: Generator, found: Alternatives) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from contract.input_rules import Baseline
-from contract.manifest import GRADIENT_METHODS, Manifest, Method
+from contract.manifest import GRADIENT_METHODS, Manifest, Method, Task
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.options.attention import DEFAULT_STEPS, AttentionOptions
@@ -19,7 +19,7 @@ Explains: TypeAlias = Literal["class", "token", "embedding", "object"]
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
 
-CLASSIFICATION_TASKS = ("image-classification", "text-classification")
+CLASSIFICATION_TASKS: tuple[Task, ...] = ("image-classification", "text-classification")
 """Tasks that answer with classes."""
 SIGNED_METHODS: tuple[Method, ...] = ("libra", "integrated")
 """Methods that give a token a signed share of a score."""

@@ -1,7 +1,7 @@
 """What all options have in common: how they are parsed, and what is said of faults."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,6 +31,9 @@ class RequestOptions(Options):
     priority: Literal["interactive", "batch"] = Field(
         "interactive", description="batch lets what is interactive go first, for two seconds, and may fill half a queue"
     )
+
+    def check_answer(self, lengths: Sequence[Mapping[str, int]], limit: int) -> None:
+        """Raise TooLarge if what is answered of inputs with these axis lengths may exceed a limit in bytes."""
 
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.errors import TooLarge
 from service.options.base import Number, RequestOptions
 
 CANDIDATE_BYTES = 80  # of an answer, for each candidate or alternative with its text
@@ -37,17 +36,3 @@ class TextOptions(RequestOptions):
 
 class ClassifyTextOptions(ClassifyOptions, TextOptions):
     """Options of `classify` for a text."""
-
-
-class FillMaskOptions(TextOptions):
-    """Options of `fill-mask`."""
-
-    top_k: int = Field(5, ge=1, le=1000, description="candidates a mask, best first")
-
-    def check_size(self, masks: int, limit: int) -> None:
-        """Raise TooLarge if the answer for this number of masks would exceed a limit in bytes."""
-        size = masks * self.top_k * CANDIDATE_BYTES
-        if size > limit:
-            raise TooLarge(
-                f"candidates: at most {limit} bytes an answer, this one would have {size}; ask for fewer top_k"
-            )

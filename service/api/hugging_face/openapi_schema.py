@@ -4,19 +4,19 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.hugging_face.parameters import (
+from service.api.hugging_face.tei import DecodeParameters, EmbedParameters, PredictParameters, TokenizeParameters
+from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
+from service.api.openapi.components import refusals as described_refusals
+from service.api.openapi.requests import BINARY, TextPair
+from service.api.pipelines.masks import FillMaskParameters
+from service.api.pipelines.parameters import (
     EmbeddingParameters,
-    FillMaskParameters,
     GenerationParameters,
     ImageClassificationParameters,
     ObjectDetectionParameters,
     TextClassificationParameters,
     TextEmbeddingParameters,
 )
-from service.api.hugging_face.tei import DecodeParameters, EmbedParameters, PredictParameters, TokenizeParameters
-from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
-from service.api.openapi.components import refusals as described_refusals
-from service.api.openapi.requests import BINARY, TextPair
 from service.options.base import Options
 from service.options.predictions import TextOptions
 

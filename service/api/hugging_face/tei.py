@@ -17,7 +17,7 @@ from service import VERSION
 from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
 from service.answering.predictions import predict
 from service.api import responses
-from service.api.hugging_face.parameters import (
+from service.api.pipelines.parameters import (
     TEXTS,
     VECTORS,
     Refused,
@@ -26,9 +26,10 @@ from service.api.hugging_face.parameters import (
     merged,
     parse_parameters,
 )
-from service.api.hugging_face.pipelines import labels, vectors
-from service.api.hugging_face.texts import error_type
+from service.api.pipelines.texts import error_type
 from service.api.reading.request_parsing import check_count, parse_texts, read_document
+from service.api.tasks.labels import scored_labels
+from service.api.tasks.vectors import vectors
 from service.errors import NotFound, TooLarge, Unacceptable
 from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
@@ -168,7 +169,7 @@ async def _predict(request: Request, state: State, served: Predictor) -> Respons
     async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
         return responses.respond(answered.shown if several else answered.shown[0])
 
-    return await predict(_call(request, state, served, texts), options, labels(manifest), respond)
+    return await predict(_call(request, state, served, texts), options, scored_labels(manifest), respond)
 
 
 async def _tokenize(request: Request, state: State, served: ServedModel) -> Response:

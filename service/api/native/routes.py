@@ -1,27 +1,21 @@
 """Our own endpoints: each finds its model, reads the request, and has it answered."""
 
-import functools
+from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from service.answering.call import answer, check_ready, find, find_ready, narrowed
-from service.answering.generations import generate as generate_all
-from service.answering.modalities import could_answer, modality_of
-from service.answering.predictions import predict
+from service.answering.call import answer, check_ready, find, find_ready
+from service.answering.modalities import could_answer
 from service.api import responses
-from service.api.native.answers import Answer, NativeEvents, call_of
+from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest, parse_query
 from service.api.reading.sorts import sort_of
+from service.api.tasks.table import TASKS, task_of
+from service.api.tasks.task import Task
 from service.errors import NotFound, Unacceptable
 from service.http.exchange import exchange_of
-from service.options.base import RequestOptions
-from service.options.generation import GenerateOptions
-from service.options.predictions import DetectOptions, FillMaskOptions
-from service.repository.models.detector import Detector
-from service.repository.models.generator import Generator
-from service.repository.models.predictor import MaskFiller, Predictor
 from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
@@ -95,39 +89,21 @@ async def example(model: str, number: str, state: StateDep) -> Response:
 # Predictions
 
 
-@router.post("/v1/models/{model}/classify", tags=["predictions"], operation_id="classify")
-async def classify(model: str, request: Request, state: StateDep) -> Response:
-    """Return the likeliest labels of every image or text."""
-    served = find_ready(state, model, "classify", Predictor)
-    return await answer(request, state, served, _classify(request, state, served))
+def _serve(task: Task[Any]) -> None:
+    """Add the route of a task."""
+
+    async def endpoint(model: str, request: Request, state: StateDep) -> Response:
+        served = find_ready(state, model, task.endpoint, task.model)
+        return await answer(request, state, served, _predict(request, state, served, task))
+
+    endpoint.__name__ = task.operation
+    endpoint.__doc__ = task.about
+    path = f"/v1/models/{{model}}/{task.endpoint}"
+    router.add_api_route(path, endpoint, methods=["POST"], tags=["predictions"], operation_id=task.operation)
 
 
-@router.post("/v1/models/{model}/detect", tags=["predictions"], operation_id="detect")
-async def detect(model: str, request: Request, state: StateDep) -> Response:
-    """Return the objects that are found in every image: what they are, and where."""
-    served = find_ready(state, model, "detect", Detector)
-    return await answer(request, state, served, _detect(request, state, served))
-
-
-@router.post("/v1/models/{model}/embed", tags=["predictions"], operation_id="embed")
-async def embed(model: str, request: Request, state: StateDep) -> Response:
-    """Return a vector for every text or image; similar inputs have similar vectors."""
-    served = find_ready(state, model, "embed", Predictor)
-    return await answer(request, state, served, _embed(request, state, served))
-
-
-@router.post("/v1/models/{model}/fill-mask", tags=["predictions"], operation_id="fill_mask")
-async def fill_mask(model: str, request: Request, state: StateDep) -> Response:
-    """Return what every mask in every text may stand for."""
-    served = find_ready(state, model, "fill-mask", MaskFiller)
-    return await answer(request, state, served, _fill_mask(request, state, served))
-
-
-@router.post("/v1/models/{model}/generate", tags=["predictions"], operation_id="generate")
-async def generate(model: str, request: Request, state: StateDep) -> Response:
-    """Turn every text or image into a text, or continue it; with `stream`, send its tokens as they come."""
-    served = find_ready(state, model, "generate", Generator)
-    return await answer(request, state, served, _generate(request, state, served))
+for task in TASKS:
+    _serve(task)
 
 
 @router.post("/v1/models/{model}/attention", tags=["attention"], operation_id="attention")
@@ -157,52 +133,17 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
     return await answer(request, state, served, _attend_to_stored(request, state, served, stored, id))
 
 
-async def _classify(request: Request, state: State, served: Predictor) -> Response:
+async def _predict(request: Request, state: State, served: ServedModel, task: Task[Any]) -> Response:
     parsed = await sort_of(served).read(request, state.settings)
-    options = parsed.options(modality_of(served).classify_options)
-    call = call_of(request, state, served, parsed)
-    return await predict(call, options, responses.Labels(served.manifest, options.top_k), Answer(call, options))
-
-
-async def _detect(request: Request, state: State, served: Detector) -> Response:
-    parsed = await sort_of(served).read(request, state.settings)
-    options = parsed.options(DetectOptions)
-    call = call_of(request, state, served, parsed)
-    return await predict(call, options, responses.Objects(served, options), Answer(call, options))
-
-
-async def _embed(request: Request, state: State, served: Predictor) -> Response:
-    parsed = await sort_of(served).read(request, state.settings)
-    options = parsed.options(modality_of(served).options)
-    call = call_of(request, state, served, parsed)
-    return await predict(call, options, responses.embedding, Answer(call, options))
-
-
-async def _fill_mask(request: Request, state: State, served: MaskFiller) -> Response:
-    parsed = await sort_of(served).read(request, state.settings)
-    options = parsed.options(FillMaskOptions)
-    call = call_of(request, state, served, parsed)
-    show = functools.partial(responses.candidates, served, top_k=options.top_k)
-    return await predict(call, options, show, Answer(call, options))
-
-
-async def _generate(request: Request, state: State, served: Generator) -> Response:
-    parsed = await sort_of(served).read(request, state.settings)
-    options = parsed.options(GenerateOptions)
-    call = call_of(request, state, served, parsed)
-    show = functools.partial(responses.sequence, served, penalty=served.penalty(options))
-    return await generate_all(call, options, show, Answer(call, options), NativeEvents(served))
+    options = parsed.options(task.options(served))
+    return await task.answer(call_of(request, state, served, parsed), options)
 
 
 async def _attend(request: Request, state: State, served: ServedModel) -> Response:
     parsed = await sort_of(served).read(request, state.settings)
-    if isinstance(served, Predictor):
-        options = parsed.options(modality_of(served).options)
-        call = call_of(request, state, served, parsed, attention=True)
-        return await predict(call, options, None, Answer(call, options))
-    generator, generating = narrowed(served, Generator), parsed.options(GenerateOptions)
-    asked = call_of(request, state, generator, parsed, attention=True)
-    return await generate_all(asked, generating, None, Answer(asked, generating))
+    task = task_of(served)
+    options = parsed.options(task.attention_options(served))
+    return await task.attend(call_of(request, state, served, parsed, attention=True), options)
 
 
 async def _attend_to_stored(
@@ -212,18 +153,7 @@ async def _attend_to_stored(
     given.pop("model", None)
     await request.body()  # it is empty; the watch for a client that leaves waits for its end
     parsed = ParsedRequest(list(stored.inputs), given, strings=True)
-    options = parsed.options(DetectOptions if served.manifest.detection else RequestOptions)
-    if isinstance(served, Predictor):
-        stored_options = modality_of(served).stored_options(stored, options)
-        call = call_of(request, state, served, parsed, attention=True, stored=stored_id)
-        return await predict(call, stored_options, None, Answer(call, stored_options))
-    generator, generating = (
-        narrowed(served, Generator),
-        GenerateOptions(
-            priority=options.priority,
-            source_language=stored.source_language,
-            target_language=stored.target_language,
-        ),
-    )
-    asked = call_of(request, state, generator, parsed, attention=True, stored=stored_id)
-    return await generate_all(asked, generating, None, Answer(asked, generating), targets=stored.targets)
+    task = task_of(served)
+    options = task.stored_options(served, stored, parsed)
+    call = call_of(request, state, served, parsed, attention=True, stored=stored_id)
+    return await task.attend(call, options, stored)

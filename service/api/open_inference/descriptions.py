@@ -2,7 +2,9 @@
 
 from service import VERSION
 from service.api.open_inference.infer_request import input_names
-from service.api.open_inference.outputs import Output, attention_outputs_of, outputs_of
+from service.api.open_inference.outputs import attention_outputs_of
+from service.api.tasks.table import task_of
+from service.api.tasks.tensors import Output
 from service.repository.models.served_model import ServedModel
 
 EXTENSIONS = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "parameters")
@@ -31,7 +33,7 @@ def model_metadata(served: ServedModel) -> dict[str, object]:
         "versions": [served.manifest.version],
         "platform": PLATFORM,
         "inputs": [_metadata(one) for one in inputs_of(served)],
-        "outputs": [_metadata(one) for one in outputs_of(served)],
+        "outputs": [_metadata(one) for one in task_of(served).outputs(served)],
         "attention": [_metadata(one) for one in attention_outputs_of(served)],
     }
 
@@ -46,7 +48,7 @@ def model_config(served: ServedModel) -> dict[str, object]:
         "version_policy": {"latest": {"num_versions": 1}},
         "max_batch_size": served.settings.max_inputs,
         "input": [_config(first), *({**_config(one), "optional": True} for one in others)],
-        "output": [_config(one) for one in outputs_of(served)],
+        "output": [_config(one) for one in task_of(served).outputs(served)],
         "dynamic_batching": {},
     }
 

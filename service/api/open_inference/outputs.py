@@ -1,33 +1,22 @@
 """The outputs of a model: what each task answers, and attention, which is computed only when it is named."""
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from contract.manifest import BOX_NUMBERS
-from service.answering.call import Answered, narrowed
+from service.answering.call import Answered
 from service.api import responses
 from service.api.open_inference.infer_request import InferRequest, WantedOutput
-from service.api.open_inference.tensors import Datatype, Tensor
-from service.arrays import probabilities
+from service.api.open_inference.tensors import Tensor
+from service.api.tasks.table import task_of
+from service.api.tasks.tensors import Output, Row
 from service.errors import TooLarge, Unacceptable
 from service.explanations.answer import AttentionAnswer, Values
 from service.explanations.query import AttentionQuery
-from service.generation.token_selection import Hypothesis
-from service.options.base import RequestOptions
-from service.options.generation import GenerateOptions
-from service.options.predictions import DetectOptions, FillMaskOptions
+from service.options.predictions import DetectOptions
 from service.repository.models.detector import Detector
-from service.repository.models.generator import Generator
-from service.repository.models.predictor import MaskFiller, Predictor
-from service.repository.models.served_model import Prediction, ServedModel
-
-Row: TypeAlias = dict[str, npt.NDArray[np.float32] | bytes]
-"""What is shown of one input, by the names of outputs."""
+from service.repository.models.served_model import ServedModel
 
 ATTENTION = "attention"
 """The output that holds the document of attention; the tensors of its kinds are `attention.<kind>`."""
@@ -37,88 +26,10 @@ OF_DOCUMENTS = frozenset("colormap diagnostics digits dtype encoding evaluate fo
 """Options of attention that a document shows, or a picture, and tensors do not."""
 
 
-@dataclass(frozen=True)
-class Output:
-    """An output as metadata describe it; -1 is a size that varies, and the first is the number of inputs."""
-
-    name: str
-    datatype: Datatype
-    shape: tuple[int, ...]
-
-
-def outputs_of(served: ServedModel) -> list[Output]:
-    """Return the outputs that are answered where a request names none."""
-    if isinstance(served, Generator):
-        return [
-            Output("text", "BYTES", (-1, 1)),
-            Output("score", "FP32", (-1, 1)),
-            Output("finish_reason", "BYTES", (-1, 1)),
-        ]
-    if isinstance(served, MaskFiller):
-        return [Output("candidates", "BYTES", (-1, 1))]
-    size = narrowed(served, Predictor).output_size
-    if isinstance(served, Detector):
-        objects = served.detection.objects
-        return [
-            Output("probabilities", "FP32", (-1, objects, size)),
-            Output("boxes", "FP32", (-1, objects, BOX_NUMBERS)),
-        ]
-    if "embed" in served.endpoints:
-        return [Output("embedding", "FP32", (-1, size))]
-    return [Output("probabilities", "FP32", (-1, size)), Output("label", "BYTES", (-1, 1))]
-
-
 def attention_outputs_of(served: ServedModel) -> list[Output]:
     """Return the outputs of attention: (inputs, maps, heads, queries, keys) for each kind that the manifest has."""
     kinds = [Output(f"{ATTENTION}.{one.name}", "FP32", (-1,) * 5) for one in served.manifest.attention]
     return [Output(ATTENTION, "BYTES", (-1, 1)), *kinds]
-
-
-def row_of_prediction(served: Predictor, options: RequestOptions) -> Callable[[Prediction], Row]:
-    """Return what makes a row of the prediction of one input."""
-    if isinstance(served, MaskFiller) and isinstance(options, FillMaskOptions):
-        return functools.partial(_candidates, served, top_k=options.top_k)
-    if isinstance(served, Detector):
-        return functools.partial(_objects, served)
-    if "embed" in served.endpoints:
-        return lambda vector: {"embedding": vector}
-    return functools.partial(_classes, served)
-
-
-def _classes(served: Predictor, logits: Prediction) -> Row:
-    chances = probabilities(logits, served.manifest.scores)
-    return {
-        "probabilities": chances.astype(np.float32),
-        "label": _label(served, int(np.argmax(chances))),
-    }
-
-
-def _objects(served: Detector, prediction: Prediction) -> Row:
-    """Return the classes and the boxes of every object that is looked for: left, top, right, bottom in pixels."""
-    return {"probabilities": served.chances(prediction).astype(np.float32), "boxes": prediction[:, -BOX_NUMBERS:]}
-
-
-def _label(served: ServedModel, index: int) -> bytes:
-    names = served.manifest.labels
-    return (names[index] if names else str(index)).encode()
-
-
-def _candidates(served: MaskFiller, logits: Prediction, top_k: int) -> Row:
-    return {"candidates": responses.dump(responses.candidates(served, logits, top_k)["candidates"])}
-
-
-def row_of_hypothesis(served: Generator, options: GenerateOptions) -> Callable[[Hypothesis], Row]:
-    """Return what makes a row of what was generated of one input."""
-
-    def row(hypothesis: Hypothesis) -> Row:
-        shown = responses.sequence(served, hypothesis, served.penalty(options))
-        return {
-            "text": str(shown["text"]).encode(),
-            "score": np.array([shown["score"]], np.float32),
-            "finish_reason": str(shown["finish_reason"]).encode(),
-        }
-
-    return row
 
 
 def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery | None:
@@ -127,7 +38,7 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
     Where tensors of one kind are named, and nothing else of attention, only that kind is computed.
     """
     attention = [one.name for one in attention_outputs_of(served)]
-    known = [one.name for one in outputs_of(served)] + attention
+    known = [one.name for one in task_of(served).outputs(served)] + attention
     named = [one.name for one in asked.wanted]
     if not set(named) <= set(known):
         raise Unacceptable(f"outputs: must be among {', '.join(known)}, given another")
@@ -210,7 +121,9 @@ def _likeliest(served: ServedModel, output: WantedOutput, rows: Sequence[npt.NDA
     for row in rows:
         best = np.argsort(-np.asarray(row), kind="stable")[: output.classes]
         count = len(best)
-        shown += [b"%f:%d:%s" % (row[index], index, _label(served, index)) for index in best.tolist()]
+        shown += [
+            b"%f:%d:%s" % (row[index], index, served.manifest.label_of(index).encode()) for index in best.tolist()
+        ]
     return Tensor(output.name, (len(rows), count), shown)
 
 
@@ -236,7 +149,7 @@ def _filled(maps: Sequence[Sequence[Values]], shape: tuple[int, ...]) -> Values:
 
 def wanted_of(served: ServedModel, asked: InferRequest) -> Sequence[WantedOutput]:
     """Return the outputs of an answer: those that are named, or all of the prediction."""
-    return asked.wanted or [WantedOutput(one.name, asked.binary) for one in outputs_of(served)]
+    return asked.wanted or [WantedOutput(one.name, asked.binary) for one in task_of(served).outputs(served)]
 
 
 def document_of(tensor: Tensor, *, binary: bool) -> tuple[dict[str, object], bytes]:

@@ -8,30 +8,22 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
-from service.answering.generations import generate
-from service.answering.modalities import modality_of
-from service.answering.predictions import predict
+from service.answering.call import Answered, Call, answer, check_ready, find
 from service.api import responses
 from service.api.open_inference.descriptions import model_config, model_metadata, server_metadata
 from service.api.open_inference.infer_request import JSON_LENGTH, InferRequest, read_infer_request
 from service.api.open_inference.outputs import (
-    Row,
     attention_query,
     document_of,
-    row_of_hypothesis,
-    row_of_prediction,
     tensors_of,
     wanted_of,
 )
 from service.api.reading.json_body import JsonBody
 from service.api.reading.request_parsing import RAW, check_encoding, read_body
+from service.api.tasks.table import task_of
+from service.api.tasks.tensors import Row
 from service.errors import NotFound, TooSlow, Unacceptable
 from service.http.exchange import exchange_of
-from service.options.generation import GenerateOptions
-from service.options.predictions import FillMaskOptions
-from service.repository.models.generator import Generator
-from service.repository.models.predictor import MaskFiller, Predictor
 from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
 
@@ -208,15 +200,10 @@ async def _infer(request: Request, state: State, served: ServedModel) -> Respons
     exchange = exchange_of(request.scope)
     try:
         async with asyncio.timeout(asked.seconds):
-            if isinstance(served, Predictor):
-                kind = FillMaskOptions if isinstance(served, MaskFiller) else modality_of(served).options
-                options = asked.parsed.options(kind)
-                call = Call(state, exchange, served, asked.parsed.inputs, query)
-                return await predict(call, options, row_of_prediction(served, options), _Answer(call, asked))
-            generator, generating = narrowed(served, Generator), asked.parsed.options(GenerateOptions)
-            of_generator = Call(state, exchange, generator, asked.parsed.inputs, query)
-            show = row_of_hypothesis(generator, generating)
-            return await generate(of_generator, generating, show, _Answer(of_generator, asked))
+            task = task_of(served)
+            options = asked.parsed.options(task.tensor_options(served))
+            call = Call(state, exchange, served, asked.parsed.inputs, query)
+            return await task.infer(call, options, _Answer(call, asked))
     except TimeoutError as late:
         raise TooSlow(asked.seconds or state.settings.request_seconds) from late
 

@@ -3,16 +3,18 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from service.api.tasks.tensors import Datatype
 from service.errors import Malformed, Unacceptable
 
-Datatype: TypeAlias = Literal["FP32", "BYTES"]
 Element = TypeVar("Element", bytes, str)
+
 MOST_AXES = 8
+
 _LENGTH = struct.Struct("<I")
 """Before each element of binary BYTES stands how many bytes it has (binary tensor data extension)."""
 

@@ -9,11 +9,11 @@ from service.api.openapi.components import COMPONENTS, Json, without_null
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions
 from service.options.generation import GenerateOptions
+from service.options.masks import FillMaskOptions
 from service.options.predictions import (
     ClassifyOptions,
     ClassifyTextOptions,
     DetectOptions,
-    FillMaskOptions,
     TextOptions,
     Threshold,
 )

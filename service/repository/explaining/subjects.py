@@ -19,7 +19,8 @@ from service.repository.explaining.faithfulness import PARTS, Measure, Subject, 
 from service.repository.models.detector import Detector
 from service.repository.models.generator import Generator
 from service.repository.models.graph_controls import GraphControls, KindControls
-from service.repository.models.predictor import MaskFiller, Predictor
+from service.repository.models.mask_filler import MaskFiller
+from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import AttentionJob, Prediction, ServedModel
 
 SMALLEST_LENGTH = 1e-12

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +25,8 @@ SUREST = -1
 class Detector(Predictor):
     """A detector. Its prediction is (object, class + 4): logits; left, top, right and bottom in pixels of the image."""
 
-    own_endpoint: ClassVar[Mapping[str, str]] = {"object-detection": "detect"}
+    tasks = ("object-detection",)
+    endpoints = ("detect", "attention")
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)

@@ -28,6 +28,7 @@ from service.telemetry.tracing import Tracer
 class Generator(ServedModel):
     """A model of a task that generates: a text from another or from an image, or one that continues another."""
 
+    tasks = ("text-generation", "text2text-generation", "image-to-text")
     endpoints = ("generate", "attention")
     roles = ("encode", "decode", "attention")
     decode_loop: DecodeLoop

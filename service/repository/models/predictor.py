@@ -2,23 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
-from contract.artifact import MANIFEST, Artifact, ArtifactError
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
-from service.errors import NOT_FINITE, Broken, Refusal, Unacceptable
+from service.errors import NOT_FINITE, Broken, Refusal
 from service.explanations.answer import AttentionMap
 from service.explanations.found_object import FoundObject
 from service.explanations.query import AttentionQuery
-from service.explanations.score import explains
-from service.explanations.selection import Target, select
+from service.explanations.score import CLASSIFICATION_TASKS, explains
+from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput, cost_of
 from service.repository.models.served_model import Prediction, ServedModel
 from service.runtime.device import Device
-from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
@@ -30,19 +27,9 @@ class Predictor(ServedModel):
     """A model of a task that one pass answers, for an image or for a text."""
 
     roles = ("predict", "attention")
-    own_endpoint: ClassVar[Mapping[str, str]] = {
-        "image-classification": "classify",
-        "text-classification": "classify",
-        "feature-extraction": "embed",
-        "fill-mask": "fill-mask",
-    }
     mask: str | None = None
     """The text of the mask token; None for tasks without masks."""
     prediction_lane: Lane[ModelInput, Prediction]
-
-    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
-        super().__init__(artifact, device, settings)
-        self.endpoints = (self.own_endpoint[self.manifest.task], "attention")
 
     @property
     def output_size(self) -> int:
@@ -131,47 +118,15 @@ class Predictor(ServedModel):
         return [one if np.isfinite(one).all() else Broken(NOT_FINITE) for one in found]
 
 
-class MaskFiller(Predictor):
-    """A masked language model: logits over the vocabulary for every mask of a text."""
+class Classifier(Predictor):
+    """A model of classes."""
 
-    mask: str
+    tasks = CLASSIFICATION_TASKS
+    endpoints = ("classify", "attention")
 
-    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
-        super().__init__(artifact, device, settings)
-        if not self.inputs.tokenizer or self.inputs.rule.mask is None:
-            raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
-        self.tokenizer, self.mask_index = self.inputs.tokenizer, self.inputs.rule.mask
-        self.mask = self.tokenizer.piece(self.mask_index)
 
-    def complete_input(self, item: ModelInput) -> ModelInput:
-        """Return the input with the positions of its masks. Raises Unacceptable for none or too many."""
-        masked = np.flatnonzero(item.arrays["source"] == self.mask_index)
-        if not 1 <= len(masked) <= MOST_MASKS:
-            raise Unacceptable(f"input: must hold {self.mask} 1 to {MOST_MASKS} times, given {len(masked)}")
-        return replace(item, arrays={**item.arrays, "masked": masked}, lengths={**item.lengths, "masked": len(masked)})
+class Embedder(Predictor):
+    """A model of embeddings."""
 
-    def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
-        """Return the masks that a gradient method explains. Raises Unacceptable for a mask that it does not have."""
-        positions = item.arrays["masked"].tolist()
-        masks = range(len(positions)) if query.targets is None else select("target", query.targets, len(positions))
-        return [Target(-1, (positions[mask],), mask, mask) for mask in masks]
-
-    def chosen(self, target: Target, prediction: Prediction) -> Target:
-        """Return the target of a mask with the likeliest token for it."""
-        return replace(target, token=int(prediction[target.position].argmax()))
-
-    def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
-        """Return what an answer says of a target: a mask and the likeliest token for it."""
-        return {"mask": target.index, **self.class_entry(self.chosen(target, prediction).token)}
-
-    def class_entry(self, index: int) -> dict[str, object]:
-        """Return what an answer says of a token: its number and text."""
-        return {"token": index, "label": self.text_of(index)}
-
-    def token_of(self, text: str) -> int | None:
-        """Return the token that a text is, or None."""
-        return self.tokenizer.single(text)
-
-    def text_of(self, token: int) -> str:
-        """Return the text of one token, of special ones too."""
-        return self.tokenizer.text_of(token)
+    tasks = ("feature-extraction",)
+    endpoints = ("embed", "attention")

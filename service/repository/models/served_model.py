@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact
-from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, GradientMethod, Manifest, Role
+from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, GradientMethod, Manifest, Role, Task
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget, Priority
 from service.batching.batcher import Lane, bucket_of
@@ -94,7 +94,9 @@ class ServedModel:
     It is loaded when it is made, and serves once `start` has made its lanes and somebody runs its `loops`.
     """
 
-    endpoints: tuple[str, ...]
+    tasks: ClassVar[tuple[Task, ...]]
+    endpoints: ClassVar[tuple[str, ...]]
+    """The ends of the paths that serve it."""
     roles: ClassVar[tuple[Role, ...]]
     attention_lane: Lane[AttentionJob, RawMaps]
     gradient_lanes: Mapping[GradientMethod, Lane[GradientJob, Found]]

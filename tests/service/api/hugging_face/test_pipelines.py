@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from contract.generation import Generation, Sampling
-from service.api.hugging_face.masks import Filling
-from service.api.hugging_face.parameters import GenerationParameters
-from service.api.hugging_face.texts import WrittenText
+from service.api.pipelines.masks import Filling
+from service.api.pipelines.parameters import GenerationParameters
+from service.api.pipelines.texts import WrittenText
 from service.errors import Unacceptable
 from tests.clients.hugging_face_calls import CALLS
 from tests.conftest import ROOT

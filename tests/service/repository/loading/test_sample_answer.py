@@ -5,6 +5,7 @@ import pytest
 
 from contract.artifact import read_artifact
 from service.explanations.score import baselines_of
+from service.inputs import text_inputs
 from service.repository.loading import sample_answer
 from service.repository.loading.sample_answer import answer_sample
 from service.repository.models.tasks import TASKS
@@ -56,5 +57,5 @@ def test_an_answer_that_is_not_finite_is_no_answer(served, monkeypatch):
 
 def test_a_tokenizer_without_the_sample_texts_is_asked_for_its_own_entries(artifacts, monkeypatch):
     artifact = read_artifact(artifacts / "dates" / "1")
-    monkeypatch.setattr(sample_answer, "SAMPLE_TEXTS", ("",))
+    monkeypatch.setattr(text_inputs, "SAMPLE_TEXTS", ("",))
     answer_sample(TASKS[artifact.manifest.task](artifact, "cpu", Settings()))

@@ -1,28 +1,23 @@
 """The parameters that Hugging Face's clients send: which are honoured, and which are refused by name with a reason."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeVar
 
-import orjson
 from pydantic import Field
 
 from contract.generation import LanguageCode, Sampling
 from contract.manifest import Manifest
-from service.errors import TooLarge, Unacceptable
+from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions, parse
 from service.options.generation import GenerateOptions
 from service.options.predictions import (
-    CANDIDATE_BYTES,
     ClassifyOptions,
     ClassifyTextOptions,
     DetectOptions,
-    FillMaskOptions,
     TextOptions,
 )
-from service.options.readers import MOST_TARGETS
 from service.repository.models.generator import Generator
-from service.repository.models.predictor import MaskFiller
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
 Refused = Mapping[str, tuple[tuple[object, ...], str]]
@@ -110,43 +105,6 @@ class EmbeddingParameters(RequestOptions):
 
 class TextEmbeddingParameters(TextOptions, EmbeddingParameters):
     """Parameters of feature-extraction for a text."""
-
-
-class FilledTexts(FillMaskOptions):
-    """Options of fill-mask where each candidate is answered with its whole text."""
-
-    text_bytes: int = 0
-    """Of the longest text, in JSON."""
-
-    def check_size(self, masks: int, limit: int) -> None:
-        """Raise TooLarge if the answer for this number of masks would exceed a limit in bytes."""
-        size = masks * self.top_k * (CANDIDATE_BYTES + self.text_bytes)
-        if size > limit:
-            raise TooLarge(f"candidates: at most {limit} bytes an answer, this one would have {size}; lower top_k")
-
-
-class FillMaskParameters(FillMaskOptions):
-    """Parameters of fill-mask."""
-
-    targets: list[str] | None = Field(
-        None, min_length=1, max_length=MOST_TARGETS, description="the tokens that a mask may stand for; all, by default"
-    )
-
-    def tokens(self, served: MaskFiller) -> list[int] | None:
-        """Return the targets' tokens, each once; None for all. Raises Unacceptable for a target that is no token."""
-        if self.targets is None:
-            return None
-        found = [served.token_of(target) for target in self.targets]
-        tokens = [token for token in found if token is not None and token < served.output_size]
-        if len(tokens) < len(found):
-            raise Unacceptable(f"targets: each must be one token, given {len(found) - len(tokens)} that are not")
-        return list(dict.fromkeys(tokens))
-
-    def filled(self, texts: Sequence[object]) -> FilledTexts:
-        """Return the options of a prediction for these texts."""
-        longest = max((len(orjson.dumps(text)) for text in texts if isinstance(text, str)), default=0)
-        top_k = self.top_k if self.targets is None else min(self.top_k, len(self.targets))
-        return FilledTexts(top_k=top_k, truncate=self.truncate, priority=self.priority, text_bytes=longest)
 
 
 class GenerationParameters(GenerateOptions):

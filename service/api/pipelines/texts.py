@@ -7,7 +7,7 @@ import orjson
 
 from service.answering.call import Answered
 from service.answering.generations import StreamedToken
-from service.api.hugging_face.parameters import GenerationParameters
+from service.api.pipelines.parameters import GenerationParameters
 from service.generation.token_selection import Hypothesis
 from service.inputs.tokenization import rest_of
 from service.repository.models.generator import Generator
@@ -35,11 +35,16 @@ class WrittenText:
     prompt: str = ""
     """The input, if it is a text that is streamed."""
 
+    @property
+    def has_names_of_tasks(self) -> bool:
+        """True where clients read the text by the name of their own task, such as translation."""
+        return self.served.manifest.task == "text2text-generation"
+
     def answer(self, hypothesis: Hypothesis, prompt: str) -> Json:
         """Return what is answered of one input. Texts of models that take texts have the names of their tasks too."""
         text = self._text(hypothesis, prompt)
         shown: Json = {"generated_text": text}
-        if self.served.manifest.task == "text2text-generation":
+        if self.has_names_of_tasks:
             shown |= {"translation_text": text, "summary_text": text}
         if self.parameters.details:
             tokens = zip(hypothesis.tokens, hypothesis.logs, strict=True)

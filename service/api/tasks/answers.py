@@ -1,58 +1,19 @@
-"""Our own protocol: how a request to a native endpoint is read, and how its answer or its events are written."""
+"""Our own protocol: how an answer or its events are written."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
 from service.answering.generations import StreamedToken
 from service.api import responses
-from service.api.reading.request_parsing import MEDIA_TYPES, ParsedRequest, negotiate
-from service.errors import Unacceptable
+from service.api.reading.request_parsing import MEDIA_TYPES
 from service.explanations.answer import npz
 from service.explanations.pictures import png
-from service.explanations.query import AttentionQuery
-from service.http.exchange import exchange_of
 from service.http.server_sent_events import event
 from service.options.base import RequestOptions
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import ServedModel
-from service.state import State
-
-S = TypeVar("S", bound=ServedModel)
-
-
-def call_of(
-    request: Request,
-    state: State,
-    served: S,
-    parsed: ParsedRequest,
-    *,
-    attention: bool = False,
-    stored: str | None = None,
-) -> Call[S]:
-    """Return what a request asks of a model; `attention` alone is required of it, or comes beside a prediction.
-
-    `stored` is the id of the earlier request that it is about. Raises Unacceptable and NotAcceptable.
-    """
-    query = attention_query(request, served, parsed, required=attention)
-    return Call(state, exchange_of(request.scope), served, parsed.inputs, query, stored)
-
-
-def attention_query(
-    request: Request, served: ServedModel, parsed: ParsedRequest, *, required: bool
-) -> AttentionQuery | None:
-    """Return the attention that a request asks for beside its prediction; the default if it is `required`."""
-    options = parsed.attention(required=required)
-    if options is None:
-        return None
-    query = served.query(options)
-    if not required and options.format not in (None, "json"):
-        raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")
-    form = options.format or (negotiate(request.headers.getlist("accept")) if required else "json")
-    return query.in_form(form)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What a task answers, in every protocol: a class for each, and the table of all."""

@@ -1,0 +1,102 @@
+"""Classification of images and texts: labels with their probabilities."""
+
+import functools
+
+import numpy as np
+from starlette.responses import Response
+
+from contract.manifest import Manifest
+from service.answering.call import Answered
+from service.answering.modalities import modality_of
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.pipelines.asked import Asked
+from service.api.pipelines.parameters import (
+    TEXTS,
+    ImageClassificationParameters,
+    Refused,
+    TextClassificationParameters,
+    parse_parameters,
+)
+from service.api.tasks.task import Json, OnePass, Show
+from service.api.tasks.tensors import Output, Row
+from service.arrays import probabilities
+from service.options.base import RequestOptions
+from service.options.predictions import ClassifyOptions
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction
+
+PARAMETERS: dict[str, type[ImageClassificationParameters | TextClassificationParameters]] = {
+    "image": ImageClassificationParameters,
+    "text": TextClassificationParameters,
+}
+REFUSED: dict[str, Refused] = {"image": {}, "text": TEXTS}
+"""Of Hugging Face's clients, by the modality of inputs."""
+ALWAYS_LISTED = {"text"}
+"""Clients take the first of a list, even of a single input."""
+
+
+class Labels(OnePass[Predictor]):
+    """The likeliest labels, best first."""
+
+    endpoint = "classify"
+    model = Predictor
+    about = "Return the likeliest labels of every image or text."
+
+    def options(self, served: Predictor) -> type[RequestOptions]:
+        """Return the options of the modality."""
+        return modality_of(served).classify_options
+
+    def shown(self, served: Predictor, options: RequestOptions) -> Show[Json]:
+        """Return what shows the labels of one input, each with its probability, or its `score` if that is a logit."""
+        assert isinstance(options, ClassifyOptions)  # noqa: S101 # its own
+        measure = "score" if served.manifest.scores == "identity" else "probability"
+
+        def show(logits: Prediction) -> Json:
+            best = likeliest_labels(served.manifest, logits, options.top_k)
+            return {"labels": [{"label": label, "index": index, measure: chance} for label, index, chance in best]}
+
+        return show
+
+    async def answer_pipeline(self, asked: Asked, served: Predictor) -> Response:
+        """Return the labels of every input."""
+        modality = served.inputs.modality
+        options = parse_parameters(PARAMETERS[modality], asked.given, REFUSED[modality], served.manifest)
+
+        async def respond(answered: Answered[list[Json]]) -> Response:
+            listed = asked.several or modality in ALWAYS_LISTED
+            return responses.respond(answered.shown if listed else answered.shown[0])
+
+        show = scored_labels(options.applied(served.manifest), options.top_k)
+        return await predict(asked.call(served), options, show, respond)
+
+    def outputs(self, served: Predictor) -> list[Output]:
+        """Return the probabilities of all classes, and the likeliest one."""
+        return [Output("probabilities", "FP32", (-1, served.output_size)), Output("label", "BYTES", (-1, 1))]
+
+    def row(self, served: Predictor, options: RequestOptions) -> Show[Row]:
+        """Return what makes a row of logits."""
+        return functools.partial(_row, served)
+
+
+def _row(served: Predictor, logits: Prediction) -> Row:
+    chances = probabilities(logits, served.manifest.scores)
+    label = served.manifest.label_of(int(np.argmax(chances)))
+    return {"probabilities": chances.astype(np.float32), "label": label.encode()}
+
+
+def likeliest_labels(manifest: Manifest, logits: Prediction, top_k: int | None) -> list[tuple[str, int, float]]:
+    """Return the likeliest labels with their indices and probabilities or scores, best first; equals by index."""
+    chances, names = probabilities(logits, manifest.scores), manifest.labels
+    best = np.argsort(-chances, kind="stable")[:top_k]
+    return [
+        (names[index] if names else str(index), index, chance)
+        for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
+    ]
+
+
+def scored_labels(manifest: Manifest, top_k: int | None = None) -> Show[list[dict[str, object]]]:
+    """Return what shows the likeliest labels, best first; all of them by default."""
+    return lambda logits: [
+        {"label": label, "score": score} for label, _, score in likeliest_labels(manifest, logits, top_k)
+    ]
