@@ -143,19 +143,6 @@ def imports(file):
     return found
 
 
-def loaded(file):
-    """Return what a file imports when it is imported: not in functions, and not for types alone."""
-    alone = {
-        node
-        for one in ast.walk(tree(file))
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-        or (isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING")
-        for node in ast.walk(one)
-        if isinstance(node, ast.ImportFrom)
-    }
-    return imports(file) - {f"{node.module}.{alias.name}" for node in alone for alias in node.names}
-
-
 def lies_in(name, place):
     return name == place or name.startswith(f"{place}.")
 
@@ -210,8 +197,7 @@ def test_no_module_imports_itself_by_way_of_others():
     modules = {name: file for package in PACKAGES for name, file in files(package).items()}
     arrows = {}
     for name, file in modules.items():
-        names = loaded(file) if lies_in(name, "regard") else imports(file)  # an answer can ask the service again
-        found = (other if other in modules else other.rpartition(".")[0] for other in names)
+        found = (other if other in modules else other.rpartition(".")[0] for other in imports(file))
         arrows[name] = modules.keys() & set(found) - {name}
     try:
         TopologicalSorter(arrows).prepare()

@@ -14,7 +14,11 @@ FAMILIES = "export/checkpoints/families"
 TESTED_ELSEWHERE = {
     "client/regard/__init__.py": "tests/client/regard/test_errors.py",
     "client/regard/__main__.py": "tests/client/regard/test_command.py",
-    "client/regard/options.py": "tests/client/regard/test_service.py",
+    "client/regard/tasks/__init__.py": "tests/client/regard/test_service.py",
+    "client/regard/tasks/classification.py": "tests/client/regard/test_results.py",
+    "client/regard/tasks/embedding.py": "tests/client/regard/test_results.py",
+    "client/regard/tasks/fill_mask.py": "tests/client/regard/test_results.py",
+    "client/regard/tasks/task.py": "tests/client/regard/test_calls.py",
     "contract/generation.py": "tests/contract/test_manifest.py",
     "contract/part.py": "tests/contract/test_manifest.py",
     "export/graphs/editing/tensors.py": "tests/export/graphs/lowering/test_gpu_rewrites.py",

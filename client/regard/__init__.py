@@ -42,20 +42,13 @@ from regard.errors import (
 from regard.heat import Box
 from regard.models import Description
 from regard.objects import Detected
-from regard.results import (
-    Candidate,
-    Classification,
-    Detection,
-    Embedding,
-    Filled,
-    GeneratedToken,
-    Generation,
-    Label,
-    Look,
-    Result,
-    StreamedToken,
-)
+from regard.results import Look, Result
 from regard.service import Model, Service, Stream, connect
+from regard.tasks.classification import Classification, Label
+from regard.tasks.detection import Detection
+from regard.tasks.embedding import Embedding
+from regard.tasks.fill_mask import Candidate, Filled
+from regard.tasks.generation import GeneratedToken, Generation, StreamedToken
 
 __all__ = [
     "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",

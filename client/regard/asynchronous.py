@@ -14,18 +14,16 @@ from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
 from regard.inputs import Input, Picture, Text, encode
 from regard.models import Description
-from regard.options import ClassifyOptions, DetectOptions, EmbedOptions, GenerateOptions
-from regard.results import Classification, Detection, Embedding, Filled, Generation, Look, R, Result, StreamedToken
-from regard.service import (
-    KINDS,
-    asked_attention,
-    is_forgotten,
-    known,
-    of_picture,
-    opened,
-    streamed,
-    with_method,
-)
+from regard.results import Look, R, Result
+from regard.service import asked_attention, is_forgotten, known, of_picture, streamed, with_method
+from regard.showing import opened
+from regard.tasks import task_of
+from regard.tasks.classification import CLASSIFY, Classification, ClassifyOptions
+from regard.tasks.detection import DETECT, Detection, DetectOptions
+from regard.tasks.embedding import EMBED, Embedding
+from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
+from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
+from regard.tasks.task import ATTENTION, Task, TextOptions
 from regard.transport import UNREADABLE, AsyncTransport, incompatible
 
 
@@ -130,48 +128,47 @@ class AsyncModel:
 
     async def __call__(self, given: Input, **options: object) -> Result:
         """Return the answer of the model's own task, such as `classify`."""
-        endpoint = self.description.endpoints[0]
-        return await self._one(KINDS.get(endpoint, Look), endpoint, given, options)
+        return await self._one(task_of(self.description), given, options)
 
     async def classify(self, given: Input, **options: Unpack[ClassifyOptions]) -> Classification:
         """Return the likeliest classes of a picture or a text."""
-        return await self._one(Classification, "classify", given, options)
+        return await self._one(CLASSIFY, given, options)
 
     async def classify_batch(self, given: Iterable[Input], **options: Unpack[ClassifyOptions]) -> list[Classification]:
         """Return the likeliest classes of each of several pictures or texts."""
-        return await self._all(Classification, "classify", given, options)
+        return await self._all(CLASSIFY, given, options)
 
     async def detect(self, given: Picture, **options: Unpack[DetectOptions]) -> Detection:
         """Return the objects of a picture: which they are, and where."""
-        return await self._one(Detection, "detect", given, options)
+        return await self._one(DETECT, given, options)
 
     async def detect_batch(self, given: Iterable[Picture], **options: Unpack[DetectOptions]) -> list[Detection]:
         """Return the objects of each of several pictures."""
-        return await self._all(Detection, "detect", given, options)
+        return await self._all(DETECT, given, options)
 
-    async def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
+    async def embed(self, given: Input, **options: Unpack[TextOptions]) -> Embedding:
         """Return a text or a picture as a vector."""
-        return await self._one(Embedding, "embed", given, options)
+        return await self._one(EMBED, given, options)
 
-    async def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
+    async def embed_batch(self, given: Iterable[Input], **options: Unpack[TextOptions]) -> list[Embedding]:
         """Return each of several texts or pictures as a vector."""
-        return await self._all(Embedding, "embed", given, options)
+        return await self._all(EMBED, given, options)
 
-    async def fill_mask(self, given: Text, **options: Unpack[ClassifyOptions]) -> Filled:
+    async def fill_mask(self, given: Text, **options: Unpack[FillMaskOptions]) -> Filled:
         """Return candidates for every mask of a text."""
-        return await self._one(Filled, "fill-mask", given, options)
+        return await self._one(FILL_MASK, given, options)
 
-    async def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[ClassifyOptions]) -> list[Filled]:
+    async def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[FillMaskOptions]) -> list[Filled]:
         """Return candidates for every mask of each of several texts."""
-        return await self._all(Filled, "fill-mask", given, options)
+        return await self._all(FILL_MASK, given, options)
 
     async def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
         """Return the text that the model writes for a text or a picture."""
-        return await self._one(Generation, "generate", given, options)
+        return await self._one(GENERATE, given, options)
 
     async def generate_batch(self, given: Iterable[Input], **options: Unpack[GenerateOptions]) -> list[Generation]:
         """Return the text that the model writes for each of several texts or pictures."""
-        return await self._all(Generation, "generate", given, options)
+        return await self._all(GENERATE, given, options)
 
     def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Return the tokens of a text as the model writes them."""
@@ -179,11 +176,11 @@ class AsyncModel:
 
     async def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
         """Return what the model looks at, without its prediction: `.attention` of the answer."""
-        return await self._one(Look, "attention", given, asked_attention(self.description, options))
+        return await self._one(ATTENTION, given, asked_attention(self.description, options))
 
     async def attention_batch(self, given: Iterable[Input], **options: Unpack[AskedAttention]) -> list[Look]:
         """Return what the model looks at in each of several inputs."""
-        return await self._all(Look, "attention", given, asked_attention(self.description, options))
+        return await self._all(ATTENTION, given, asked_attention(self.description, options))
 
     async def look(
         self, result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]
@@ -209,16 +206,16 @@ class AsyncModel:
                     raise
         return await self._transport.send(again)
 
-    async def _one(self, kind: type[R], endpoint: str, given: object, options: Json) -> R:
+    async def _one(self, task: Task[R], given: object, options: Json) -> R:
         inputs = [encode(given, image=self.description.takes_images)]
-        (found,) = await self._transport.send(calls.predictions(kind, endpoint, self.description, inputs, options))
+        (found,) = await self._transport.send(calls.predictions(task, self.description, inputs, options))
         return found
 
-    async def _all(self, kind: type[R], endpoint: str, given: Iterable[object], options: Json) -> list[R]:
+    async def _all(self, task: Task[R], given: Iterable[object], options: Json) -> list[R]:
         found = list[R]()
         for start, batch in calls.batches(self.description, given):
             with calls.placed(start, batch):
-                call = calls.predictions(kind, endpoint, self.description, batch, options)
+                call = calls.predictions(task, self.description, batch, options)
                 answers = await self._transport.send(call)
             found += answers
         return found

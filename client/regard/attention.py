@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from regard.bertviz import keywords
 from regard.errors import BadInput
 from regard.heat import Box, spread
 from regard.objects import Detected, read_box, read_detected
@@ -241,9 +242,30 @@ class Attention:
         The maps must be raw, of all layers and heads, with `queries="all"`, which `Result.bertviz` asks for. Needs
         torch, which BertViz needs too. Raises BadInput for other maps, NotInstalled without torch.
         """
-        from regard.bertviz import keywords
+        if self.objects or any(one.grid for one in self.maps):
+            raise BadInput("bertviz: has no form for a detector's objects, nor for stages whose tokens are merged")
+        kinds = {one.kind: [other for other in self.maps if other.kind == one.kind] for one in self.maps}
+        tokens = {kind: self._texts(kind) for kind in ("encoder", "decoder", *kinds)}
+        if not all(self._is_whole(maps, len(tokens[kind])) for kind, maps in kinds.items()):
+            raise BadInput(
+                'bertviz: must be of raw maps with layers="all", heads="all" and queries="all", given others'
+            )
+        return keywords({kind: [one.values for one in maps] for kind, maps in kinds.items()}, tokens)
 
-        return keywords(self)
+    def _texts(self, kind: KindName) -> list[str]:
+        """Return the tokens that are the rows of a kind, as texts; of an image their places."""
+        if kind == "encoder" and self.grid:
+            patches = [f"{row},{column}" for row in range(self.grid[0]) for column in range(self.grid[1])]
+            return [f"[{number}]" for number in range(self.prefix)] + patches
+        return [token.text for token in self.tokens.get("source" if kind == "encoder" else "target_input", ())]
+
+    def _is_whole(self, maps: Sequence[Map], rows: int) -> bool:
+        """Return whether maps are the weights of all layers and heads, with all rows."""
+        return (
+            self.method == "raw"
+            and [one.layer for one in maps] == list(range(len(maps)))
+            and all(one.values.shape[1] == rows and one.heads == list(range(len(one.values))) for one in maps)
+        )
 
 
 def _checked(subject: str, index: int, length: int) -> int:

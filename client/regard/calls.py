@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -16,10 +16,10 @@ from regard.attention import Attention, Json, read_attention, read_map
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
 from regard.inputs import CHANNELS, Encoded, encode
 from regard.models import Description, read_description
-from regard.results import Asked, Generation, R, Result, StreamedToken, read_result
-
-if TYPE_CHECKING:
-    from regard.service import Model
+from regard.results import Asked, Asker, R, Result, read_result
+from regard.tasks import task_of
+from regard.tasks.generation import GENERATE, Generation, StreamedToken
+from regard.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -29,12 +29,8 @@ QUERY_BYTES = 6000
 """A longer query may be refused: the service takes 8 KiB of a request's line and headers."""
 EXACT = {"encoding": "base64"}
 """Maps come as the bytes of float32, which are exact and small."""
-OF_TOKENS = "alternatives"
-"""The option of generation that shows what else could have been written: attention has none, and refuses it."""
 OF_INPUT = re.compile(r"\(input (\d+) of \d+\)")
 """How a refusal counts the inputs of a request, from 1."""
-OF_OBJECTS = ("threshold", "top_k")
-"""Options of a detector that say which objects are found, and so which rows its maps have."""
 
 
 @dataclass(frozen=True)
@@ -80,25 +76,27 @@ def service_version() -> Call[str]:
 
 
 def predictions(
-    kind: type[R],
-    endpoint: str,
+    task: Task[R],
     model: Description,
     given: Sequence[Encoded],
     options: Json,
-    client: "Model | None" = None,
+    client: Asker | None = None,
 ) -> Call[list[R]]:
-    """Ask an endpoint of a model for the answers to inputs, in their order."""
+    """Ask a model for the answers to inputs, in their order."""
 
     def read(reply: Reply) -> list[R]:
         found, kept = reply.json, {name: value for name, value in options.items() if name != "attention"}
+        repeatable = task_of(model).is_repeatable(model, kept)
         entries = zip(found["results"], given, strict=True)
         return [
-            read_result(kind, entry, Asked(model, one, kept, found["id"], index, client, len(given) > 1))
+            read_result(
+                task.result, entry, Asked(model, one, kept, found["id"], index, client, len(given) > 1, repeatable)
+            )
             for index, (entry, one) in enumerate(entries)
         ]
 
     inputs = {"images" if model.takes_images else "inputs": [one.json for one in given]}
-    return Call("POST", f"/v1/models/{model.name}/{endpoint}", read, body={**inputs, **_options(options)})
+    return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body={**inputs, **_options(options)})
 
 
 def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int, list[Encoded]]]:
@@ -192,9 +190,9 @@ def _drawn(model: Description, options: Json) -> Json:
 
 
 def _found(result: Result) -> Json:
-    """Return the options by which a detector finds the objects of an answer."""
+    """Return the options of an answer by which attention has its rows."""
     asked = result.asked
-    return {name: asked.options[name] for name in OF_OBJECTS if asked.model.detection and name in asked.options}
+    return {name: asked.options[name] for name in task_of(asked.model).of_rows if name in asked.options}
 
 
 def beside(attention: Json) -> Json:
@@ -206,9 +204,7 @@ def beside(attention: Json) -> Json:
 def _again(result: Result, attention: Json) -> Call[bytes]:
     asked = result.asked
     inputs = {"images" if asked.model.takes_images else "inputs": [asked.given.json]}
-    # how many labels; of generation, how it is drawn; of a detector, how many objects
-    keeps_top_k = "generate" in asked.model.endpoints or asked.model.detection
-    dropped = (OF_TOKENS,) if keeps_top_k else (OF_TOKENS, "top_k")
+    dropped = task_of(asked.model).of_answer
     kept = {name: value for name, value in asked.options.items() if name not in dropped}
     body = {**inputs, **kept, **beside(attention)}
     return Call("POST", f"/v1/models/{asked.model.name}/attention", lambda reply: reply.content, body=body)
@@ -284,7 +280,7 @@ def _seconds(header: str | None) -> float | None:
 class Events:
     """Reads the server-sent events of a stream, line by line."""
 
-    def __init__(self, model: Description, given: Encoded, options: Json, client: "Model | None") -> None:
+    def __init__(self, model: Description, given: Encoded, options: Json, client: Asker | None) -> None:
         self.result: Generation | None = None
         """The whole answer, once its event came."""
         self.text = ""
@@ -311,7 +307,8 @@ class Events:
             maps = [read_map(one) for one in found.get("attention") or ()]
             return StreamedToken(found["index"], found["token"], found["text"], maps)
         if event == "done":
-            asked = Asked(self._model, self._given, self._options, found["id"], 0, self._client)
+            repeatable = GENERATE.is_repeatable(self._model, self._options)
+            asked = Asked(self._model, self._given, self._options, found["id"], 0, self._client, False, repeatable)
             self.result = read_result(Generation, found["results"][0], asked)
         if event == "error":
             raise refused(problem_of(Reply(int(found["status"]), data.encode())))

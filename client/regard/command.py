@@ -16,9 +16,8 @@ from regard.attention import AttentionOptions, Method
 from regard.child import command
 from regard.errors import BadInput, NotInstalled, RegardError
 from regard.models import Description
-from regard.results import Result
+from regard.results import Result, described, write
 from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
-from regard.showing import described, write
 from regard.terminal import can_show, drawn, say
 
 LOG_VARIABLE = "REGARD_LOG_FORMAT"

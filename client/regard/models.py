@@ -20,7 +20,7 @@ class Description:
     """By the names of Hugging Face: `image-classification`, `text2text-generation`, ..."""
     about: str
     endpoints: Sequence[str]
-    """The first is its prediction: `classify`, `detect`, `embed`, `fill-mask` or `generate`."""
+    """The first is its prediction, such as `classify`; `tasks` knows them."""
     takes_images: bool
     labels: Sequence[str]
     """The classes; empty where there are none, or too many to list."""

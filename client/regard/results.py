@@ -1,12 +1,15 @@
-"""Answers as dataclasses: what a model predicted, and by `look` what it looked at."""
+"""Answers as dataclasses: what a model predicted, and by `look` what it looked at. `tasks` has those of each task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, Unpack
 
 import numpy as np
+from PIL import Image
 
 from regard.attention import (
     Array,
@@ -19,19 +22,26 @@ from regard.attention import (
     PictureOptions,
     read_attention,
 )
-from regard.errors import BadInput
+from regard.errors import BadInput, RegardError
+from regard.inline import document
 from regard.inputs import Encoded
-from regard.objects import Detected, read_detected
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PIL import Image
-
-    from regard.models import Description
-    from regard.service import Model
+from regard.models import Description
+from regard.showing import as_png, bundle, checked_path, data_url, opened
 
 R = TypeVar("R", bound="Result")
+
+HEADS_VALUES = 2_000_000
+"""If all heads have more weights than this, none of them is shown."""
+
+
+class Asker(Protocol):
+    """Who asks a model again about one of its answers: `regard.Model`."""
+
+    def look(self, result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention:
+        """Return what the model looked at."""
+
+    def png(self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]) -> bytes:
+        """Return what the model looked at, drawn, as the bytes of a PNG file."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +56,15 @@ class Asked:
     """The request's, by which the service keeps its input for a while."""
     index: int
     """The place of the input in the request."""
-    client: Model | None
+    client: Asker | None
     """Who asks again; None of an asynchronous client, whose models have `look`, and of an answer that was pickled."""
     is_of_batch: bool = False
     """True if the request had other inputs, too."""
+    is_repeatable: bool = True
+    """True if the same input gives the same answer: nothing is drawn at random, or from a seed."""
 
     def __getstate__(self) -> Json:
         return {**self.__dict__, "client": None}  # its connections belong to this process
-
-    @property
-    def is_repeatable(self) -> bool:
-        """True if the same input gives the same answer: nothing is drawn at random, or from a seed."""
-        if "generate" not in self.model.endpoints or self.options.get("seed") is not None:
-            return True
-        temperature = self.options.get("temperature")
-        if any(self.options.get(name) is not None for name in ("temperature", "top_k", "top_p")):
-            return temperature == 0
-        return (self.options.get("num_beams") or 1) > 1 or not self.model.json.get("sampling")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +121,9 @@ class Result:
 
         `options` are those of `look`, and those of drawing.
         """
-        return self._client("image").image(self, method, **options)
+        return opened(self._client("image").png(self, method, **options))
 
-    def _client(self, verb: str) -> Model:
+    def _client(self, verb: str) -> Asker:
         """Return who asks again. Raises BadInput if the answer has lost it, or never had one."""
         if self.asked.client is None:
             raise BadInput(
@@ -148,14 +150,22 @@ class Result:
 
     def save(self, path: str | Path) -> None:
         """Write what a notebook shows as one HTML file, which needs no network."""
-        from regard.showing import save
-
-        save(self, path)
+        to = checked_path(path)
+        try:
+            write(self, to)
+        except OSError as error:
+            raise BadInput(f"path: cannot be written: {error.strerror}") from error
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        from regard.showing import bundle
+        return bundle(described(self), asked_for(self), picture_of(self))
 
-        return bundle(self)
+    @classmethod
+    def _read(cls, json: Json) -> Json:
+        """Return what it has beside attention. Raises KeyError, TypeError or ValueError."""
+        return {}
+
+    def _words(self) -> str:
+        return f"{self.attention.method if self.attention else 'no'} attention"
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,147 +173,64 @@ class Look(Result):
     """What a model looked at, without its prediction (`Model.attention`)."""
 
 
-@dataclass(frozen=True)
-class Label:
-    """A class and its probability, or its score."""
-
-    label: str
-    index: int
-    probability: float
-    """NaN of models that answer a score, such as cross-encoders which rank texts."""
-    score: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Classification(Result):
-    """The likeliest classes, best first."""
-
-    labels: Sequence[Label]
-
-
-@dataclass(frozen=True, eq=False)
-class Detection(Result):
-    """The objects of a picture, surest first."""
-
-    objects: Sequence[Detected]
-
-    def heat(
-        self,
-        method: Method | None = None,
-        *,
-        object: int | None = None,  # noqa: A002 # the word of the interface
-        map: int | None = None,  # noqa: A002 # as above
-        head: int | None = None,
-        row: int | None = None,
-        smooth: bool = True,
-        upright: bool = True,
-        outside: float = np.nan,
-        **options: Unpack[AttentionOptions],
-    ) -> Array:
-        """Return what an object was found by as heat over the picture: (height, width), as large as it was sent.
-
-        `object` is its number, `found.objects[0].object` of the surest, which it is by default. With `kind`, `queries`,
-        `row` or `target` these choose. Raises BadInput if no object was found, or there is none of this number.
-        """
-        if object is not None or (row is None and not options.keys() & {"kind", "queries", "target"}):
-            number = self._surest() if object is None else object
-            options = {**self.asked.model.asking_for(number, method), **options}
-        return super().heat(
-            method, map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, **options
-        )
-
-    def _surest(self) -> int:
-        if not self.objects:
-            raise BadInput("object: must be given, since none was found; a lower threshold finds more")
-        return self.objects[0].object
-
-
-@dataclass(frozen=True, eq=False)
-class Embedding(Result):
-    """An input as a vector."""
-
-    vector: Array
-    """(width,)"""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A token that may stand in a mask's place."""
-
-    token: int
-    text: str
-    probability: float
-
-
-@dataclass(frozen=True, eq=False)
-class Filled(Result):
-    """Candidates for every mask of a text, best first."""
-
-    candidates: Sequence[Sequence[Candidate]]
-
-
-@dataclass(frozen=True)
-class GeneratedToken:
-    """A token that a model wrote."""
-
-    index: int
-    token: int
-    text: str
-    log_probability: float
-    alternatives: Sequence[Json] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Generation(Result):
-    """A text that a model wrote."""
-
-    text: str
-    tokens: Sequence[GeneratedToken]
-    score: float | None
-    """The sum of log-probabilities over the length to the power of `length_penalty`."""
-    finish_reason: str
-    """`stop` or `length`."""
-
-
-@dataclass(frozen=True)
-class StreamedToken:
-    """A token as it comes, and the rows of attention that were asked for with `steps=True`."""
-
-    index: int
-    token: int
-    text: str
-    maps: Sequence[Map] = ()
-
-
-def fields_of(kind: type[Result], json: Json) -> Mapping[str, Any]:
-    """Return what a result of a kind has beside attention. Raises KeyError, TypeError or ValueError."""
-    if kind is Classification:
-        return {"labels": [_label(one) for one in json["labels"]]}
-    if kind is Detection:
-        return {"objects": [read_detected(one) for one in json["objects"]]}
-    if kind is Embedding:
-        return {"vector": np.array(json["embedding"], np.float32)}
-    if kind is Filled:
-        masks = json["candidates"]
-        return {"candidates": [[Candidate(one["token"], one["text"], one["probability"]) for one in m] for m in masks]}
-    if kind is Generation:
-        tokens = [
-            GeneratedToken(one["index"], one["token"], one["text"], one["log_probability"], one.get("alternatives", ()))
-            for one in json["tokens"]
-        ]
-        reason = json["finish_reason"]
-        return {"text": json["text"], "tokens": tokens, "score": json.get("score"), "finish_reason": reason}
-    return {}
-
-
-def _label(json: Json) -> Label:
-    if "score" in json:
-        return Label(json["label"], json["index"], np.nan, json["score"])
-    return Label(json["label"], json["index"], json["probability"])
-
-
 def read_result(kind: type[R], json: Json, asked: Asked) -> R:
     """Return a result from an entry of the service's `results`. Raises KeyError, TypeError or ValueError."""
     attention = read_attention(json["attention"]) if json.get("attention") else None
     kept = {name: value for name, value in json.items() if name != "attention"}
-    return kind(attention=attention, json=kept, asked=asked, **fields_of(kind, json))
+    return kind(attention=attention, json=kept, asked=asked, **kind._read(json))
+
+
+def described(result: Result) -> str:
+    """Return an answer in words."""
+    return f"{result.asked.model.name}: {result._words()}"
+
+
+def write(result: Result, to: Path) -> None:
+    """Write what a notebook shows as one HTML file. Raises OSError."""
+    to.write_text(document(asked_for(result)), encoding="utf-8")
+
+
+def asked_for(result: Result) -> dict[str, object]:
+    """Return what the views show, as `regard.inline.document` takes it: plain JSON."""
+    model, given = result.asked.model, result.asked.given
+    attention = result.attention or _tried(result)
+    picture = given.picture and data_url(given.picture, given.media_type)
+    text = given.text if isinstance(given.text, str) else " / ".join(given.text or ())
+    return {
+        "model": model.name,
+        "task": model.task,
+        "about": model.about,
+        "result": {name: value for name, value in result.json.items() if name != "embedding"},
+        "attention": attention.json if attention else None,
+        "heads": _heads(result),
+        "picture": picture or None,
+        "text": text or None,
+    }
+
+
+def _heads(result: Result) -> Json | None:
+    model = result.asked.model
+    if "raw" not in model.methods or not model.kinds:
+        return None
+    whole: AttentionOptions = {"layers": "all", "heads": "all"}
+    if model.json["inputs"].get("max_tokens"):
+        whole["queries"] = "all"
+    found = _tried(result, "raw", **whole)
+    if found is None or sum(one.values.size for one in found.maps) > HEADS_VALUES:
+        return None
+    return found.json
+
+
+def _tried(result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention | None:
+    with contextlib.suppress(RegardError):
+        return result.look(method, **options)
+    return None
+
+
+def picture_of(result: Result) -> bytes | None:
+    """Return a picture (PNG) of what the model looked at, as the service draws it; else the picture that was sent."""
+    with contextlib.suppress(RegardError):
+        if result.asked.client:
+            method = result.attention.method if result.attention else None
+            return result.asked.client.png(result, method)  # type: ignore[arg-type] # a method's name
+    return result.asked.given.picture and as_png(result.asked.given.picture)

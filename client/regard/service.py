@@ -2,7 +2,6 @@
 
 import _thread
 import inspect
-import io
 import os
 import weakref
 from collections.abc import Generator, Iterable
@@ -19,34 +18,20 @@ from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
 from regard.inputs import Input, Picture, Text, encode
 from regard.models import Description
-from regard.options import ClassifyOptions, DetectOptions, EmbedOptions, GenerateOptions
-from regard.results import (
-    Classification,
-    Detection,
-    Embedding,
-    Filled,
-    Generation,
-    Look,
-    R,
-    Result,
-    StreamedToken,
-)
+from regard.results import Asker, Look, R, Result
+from regard.showing import opened
+from regard.tasks import task_of
+from regard.tasks.classification import CLASSIFY, Classification, ClassifyOptions
+from regard.tasks.detection import DETECT, Detection, DetectOptions
+from regard.tasks.embedding import EMBED, Embedding
+from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
+from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
+from regard.tasks.task import ATTENTION, Task, TextOptions
 from regard.transport import UNREADABLE, Transport, incompatible
 
 KEY_VARIABLE = "REGARD_KEY"
 URL_VARIABLE = "REGARD_URL"
 URL = "http://127.0.0.1:8000"
-
-KINDS: dict[str, type[Result]] = {
-    "classify": Classification,
-    "detect": Detection,
-    "embed": Embedding,
-    "fill-mask": Filled,
-    "generate": Generation,
-}
-"""What each endpoint answers."""
-ONE_SCORE = {"target", "against", "baseline", "steps"}
-"""Options of methods that explain a score, and so of a detector one object."""
 
 
 def connect(url: str | None = None, key: str | None = None, **options: Unpack[Connecting]) -> "Service":
@@ -178,48 +163,47 @@ class Model:
 
     def __call__(self, given: Input, **options: object) -> Result:
         """Return the answer of the model's own task, such as `classify`."""
-        endpoint = self.description.endpoints[0]
-        return self._one(KINDS.get(endpoint, Look), endpoint, given, options)
+        return self._one(task_of(self.description), given, options)
 
     def classify(self, given: Input, **options: Unpack[ClassifyOptions]) -> Classification:
         """Return the likeliest classes of a picture or a text."""
-        return self._one(Classification, "classify", given, options)
+        return self._one(CLASSIFY, given, options)
 
     def classify_batch(self, given: Iterable[Input], **options: Unpack[ClassifyOptions]) -> list[Classification]:
         """Return the likeliest classes of each of several pictures or texts."""
-        return self._all(Classification, "classify", given, options)
+        return self._all(CLASSIFY, given, options)
 
     def detect(self, given: Picture, **options: Unpack[DetectOptions]) -> Detection:
         """Return the objects of a picture: which they are, and where."""
-        return self._one(Detection, "detect", given, options)
+        return self._one(DETECT, given, options)
 
     def detect_batch(self, given: Iterable[Picture], **options: Unpack[DetectOptions]) -> list[Detection]:
         """Return the objects of each of several pictures."""
-        return self._all(Detection, "detect", given, options)
+        return self._all(DETECT, given, options)
 
-    def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
+    def embed(self, given: Input, **options: Unpack[TextOptions]) -> Embedding:
         """Return a text or a picture as a vector."""
-        return self._one(Embedding, "embed", given, options)
+        return self._one(EMBED, given, options)
 
-    def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
+    def embed_batch(self, given: Iterable[Input], **options: Unpack[TextOptions]) -> list[Embedding]:
         """Return each of several texts or pictures as a vector."""
-        return self._all(Embedding, "embed", given, options)
+        return self._all(EMBED, given, options)
 
-    def fill_mask(self, given: Text, **options: Unpack[ClassifyOptions]) -> Filled:
+    def fill_mask(self, given: Text, **options: Unpack[FillMaskOptions]) -> Filled:
         """Return candidates for every mask of a text."""
-        return self._one(Filled, "fill-mask", given, options)
+        return self._one(FILL_MASK, given, options)
 
-    def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[ClassifyOptions]) -> list[Filled]:
+    def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[FillMaskOptions]) -> list[Filled]:
         """Return candidates for every mask of each of several texts."""
-        return self._all(Filled, "fill-mask", given, options)
+        return self._all(FILL_MASK, given, options)
 
     def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
         """Return the text that the model writes for a text or a picture."""
-        return self._one(Generation, "generate", given, options)
+        return self._one(GENERATE, given, options)
 
     def generate_batch(self, given: Iterable[Input], **options: Unpack[GenerateOptions]) -> list[Generation]:
         """Return the text that the model writes for each of several texts or pictures."""
-        return self._all(Generation, "generate", given, options)
+        return self._all(GENERATE, given, options)
 
     def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> Stream:
         """Return the tokens of a text as the model writes them.
@@ -230,11 +214,11 @@ class Model:
 
     def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
         """Return what the model looks at, without its prediction: `.attention` of the answer."""
-        return self._one(Look, "attention", given, asked_attention(self.description, options))
+        return self._one(ATTENTION, given, asked_attention(self.description, options))
 
     def attention_batch(self, given: Iterable[Input], **options: Unpack[AskedAttention]) -> list[Look]:
         """Return what the model looks at in each of several inputs."""
-        return self._all(Look, "attention", given, asked_attention(self.description, options))
+        return self._all(ATTENTION, given, asked_attention(self.description, options))
 
     def look(self, result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention:
         """Return what the model looked at for an answer, as `Result.look` does."""
@@ -259,16 +243,16 @@ class Model:
                     raise
         return self._transport.send(again)
 
-    def _one(self, kind: type[R], endpoint: str, given: object, options: Json) -> R:
+    def _one(self, task: Task[R], given: object, options: Json) -> R:
         inputs = [encode(given, image=self.description.takes_images)]
-        (found,) = self._transport.send(calls.predictions(kind, endpoint, self.description, inputs, options, self))
+        (found,) = self._transport.send(calls.predictions(task, self.description, inputs, options, self))
         return found
 
-    def _all(self, kind: type[R], endpoint: str, given: Iterable[object], options: Json) -> list[R]:
+    def _all(self, task: Task[R], given: Iterable[object], options: Json) -> list[R]:
         found = list[R]()
         for start, batch in calls.batches(self.description, given):
             with calls.placed(start, batch):
-                call = calls.predictions(kind, endpoint, self.description, batch, options, self)
+                call = calls.predictions(task, self.description, batch, options, self)
                 answers = self._transport.send(call)
             found += answers
         return found
@@ -286,10 +270,10 @@ def known(url: str | None, key: str | None) -> tuple[str, str | None]:
     return address, key or os.environ.get(KEY_VARIABLE)
 
 
-def streamed(model: Description, given: object, options: Json, client: Model | None) -> tuple[Call[Any], calls.Events]:
+def streamed(model: Description, given: object, options: Json, client: Asker | None) -> tuple[Call[Any], calls.Events]:
     """Return the call of a stream, and what reads its events."""
     encoded = encode(given, image=model.takes_images)
-    call = calls.predictions(Generation, "generate", model, [encoded], {**options, "stream": True})
+    call = calls.predictions(GENERATE, model, [encoded], {**options, "stream": True})
     return call, calls.Events(model, encoded, options, client)
 
 
@@ -299,9 +283,8 @@ def with_method(model: Description, method: Method | None, options: Json) -> Jso
 
 
 def of_picture(model: Description, method: Method | None, options: Json) -> Json:
-    """Return options of a picture with a method: where none is given, one that shows every object that is found."""
-    every = model.detection and not options.keys() & ONE_SCORE
-    return with_method(model, method or ("raw" if every else None), options)
+    """Return options of a picture with a method: where none is given, the one that the task is drawn by."""
+    return with_method(model, method or task_of(model).drawn_by(options), options)
 
 
 def asked_attention(model: Description, options: Json) -> Json:
@@ -312,10 +295,3 @@ def asked_attention(model: Description, options: Json) -> Json:
 def is_forgotten(error: NotFound, result: Result) -> bool:
     """True if the service has not kept an input that can be sent again, with the same answer."""
     return error.problem.detail.startswith("id:") and result.asked.is_repeatable
-
-
-def opened(png: bytes) -> Image.Image:
-    """Return a picture of the service."""
-    image = Image.open(io.BytesIO(png))
-    image.load()
-    return image

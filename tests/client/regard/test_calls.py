@@ -10,8 +10,10 @@ from regard import calls
 from regard.calls import BODY_BYTES, Events, Reply, batches, problem_of
 from regard.inputs import Encoded
 from regard.models import read_description
-from regard.options import GenerateOptions
-from regard.results import Asked, Classification, Detection
+from regard.results import Asked
+from regard.tasks.classification import CLASSIFY, Classification
+from regard.tasks.detection import Detection
+from regard.tasks.generation import GenerateOptions
 
 from tests.client.conftest import detector
 
@@ -73,17 +75,15 @@ def test_attention_is_always_exact_and_has_its_method():
         ("rollout", {"method": "rollout"}),
         ({"method": "raw", "layers": [0]}, {"method": "raw", "layers": [0]}),
     ):
-        call = calls.predictions(
-            Classification, "classify", MODEL, [Encoded(text="a")], {"attention": given, "top_k": 2}
-        )
+        call = calls.predictions(CLASSIFY, MODEL, [Encoded(text="a")], {"attention": given, "top_k": 2})
         assert call.body == {"inputs": ["a"], "top_k": 2, "attention": {"encoding": "base64", **wanted}}
-    assert "attention" not in calls.predictions(Classification, "classify", MODEL, [], {"attention": None}).body
+    assert "attention" not in calls.predictions(CLASSIFY, MODEL, [], {"attention": None}).body
 
 
 @pytest.mark.parametrize("given", [True, False, 3, ["raw"], [("method", "raw")]])
 def test_attention_is_a_method_or_a_dictionary(given):
     with pytest.raises(regard.BadInput, match="attention: must be a method, or a dictionary"):
-        calls.predictions(Classification, "classify", MODEL, [Encoded(text="a")], {"attention": given})
+        calls.predictions(CLASSIFY, MODEL, [Encoded(text="a")], {"attention": given})
 
 
 def result(**options):
@@ -152,29 +152,6 @@ def test_an_input_is_sent_again_with_every_option_that_attention_takes():
     options = dict.fromkeys(GenerateOptions.__annotations__.keys() - {"attention"}, 1)
     sent = calls.attention_again(result(**options), {"method": "raw"}).body
     assert options.keys() - sent.keys() == {"alternatives"}
-
-
-@pytest.mark.parametrize(
-    ("options", "repeatable", "of_a_model_that_samples"),
-    [
-        ({}, True, False),
-        ({"seed": None}, True, False),
-        ({"num_beams": 2}, True, True),
-        ({"num_beams": 1}, True, False),
-        ({"temperature": 0}, True, True),
-        ({"temperature": 0, "top_k": 5}, True, True),
-        ({"temperature": 0.7}, False, False),
-        ({"temperature": 0.7, "seed": None}, False, False),
-        ({"temperature": 0.7, "seed": 0}, True, True),
-        ({"top_k": 5}, False, False),
-        ({"top_p": 0.9, "seed": 1}, True, True),
-    ],
-)
-def test_what_is_drawn_at_random_is_not_asked_for_again(options, repeatable, of_a_model_that_samples):
-    assert result(**options).asked.is_repeatable is repeatable
-    samples = dataclasses.replace(MODEL, json={**MODEL.json, "sampling": {"temperature": 1.0}})
-    asked = dataclasses.replace(result(**options).asked, model=samples)
-    assert asked.is_repeatable is of_a_model_that_samples
 
 
 def test_options_that_no_query_holds_are_sent_with_the_input():

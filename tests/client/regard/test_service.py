@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import regard
 from PIL import Image
-from regard.options import GenerateOptions
+from regard.tasks.generation import GenerateOptions
 
 from tests.client.conftest import SEVEN, answer, detected, detector, filed, looked, mapped, problem, told
 from tests.conftest import served

@@ -4,13 +4,12 @@ import base64
 import io
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import regard
 from PIL import Image
-from regard import showing
+from regard import results, showing
 
 from service.inputs.image_preprocessing import open_image
 from tests.client.conftest import SEVEN, answer, data_of, detected, detector, filed, problem, told
@@ -60,7 +59,7 @@ def test_an_answer_that_cannot_be_saved_is_refused_before_anything_is_asked(date
     (tmp_path / "folder.html").mkdir()
     with pytest.raises(regard.BadInput, match="path: cannot be written: "):
         found.save(tmp_path / "folder.html")
-    monkeypatch.setattr(showing, "asked_for", None)
+    monkeypatch.setattr(results, "asked_for", None)
     with pytest.raises(regard.BadInput, match=r"path: must end in \.html or \.htm, given 'date\.png'"):
         found.save(tmp_path / "date.png")
     with pytest.raises(regard.BadInput, match=r"path: must be in a folder that exists, given '.*/none'"):
@@ -69,13 +68,13 @@ def test_an_answer_that_cannot_be_saved_is_refused_before_anything_is_asked(date
 
 def test_attention_that_was_asked_for_is_what_is_shown(digits):
     found = digits.classify(SEVEN, attention="norm")
-    assert showing.asked_for(found)["attention"] == found.attention.json
+    assert results.asked_for(found)["attention"] == found.attention.json
     assert digits.attention(SEVEN, method="raw").attention.method == "raw"
     assert shown(digits.attention(SEVEN, method="raw"))["text/plain"] == "digits: raw attention"
 
 
 def test_every_kind_of_answer_has_words(dates):
-    assert showing.described(dates.generate(DATE)) == "dates: 2021-03-23"
+    assert results.described(dates.generate(DATE)) == "dates: 2021-03-23"
 
 
 def test_an_answer_is_shown_when_the_service_is_gone(artifacts):
@@ -94,25 +93,25 @@ def test_a_large_picture_is_kept_small_and_upright(monkeypatch):
     noise = np.random.default_rng(0).integers(0, 256, (400, 1500, 3), dtype=np.uint8)
     file = filed(Image.fromarray(noise), "JPEG", turned=6, quality=95)
     monkeypatch.setattr(showing, "PICTURE_BYTES", len(file) - 1)
-    address = showing._small(file, "image/jpeg")
+    address = showing.data_url(file, "image/jpeg")
     small = picture(base64.b64decode(address.removeprefix("data:image/jpeg;base64,")))
     assert max(small.size) == showing.PICTURE_SIDE
     assert small.getexif()[0x0112] == 6
     monkeypatch.setattr(showing, "PICTURE_BYTES", len(file))
-    assert base64.b64decode(showing._small(file, "image/jpeg").partition(",")[2]) == file
+    assert base64.b64decode(showing.data_url(file, "image/jpeg").partition(",")[2]) == file
 
 
 def test_what_is_transparent_is_shown_white_as_the_model_sees_it(monkeypatch):
     file = filed(Image.new("RGBA", (600, 500), (255, 0, 0, 0)))
     monkeypatch.setattr(showing, "PICTURE_BYTES", 10)
-    small = picture(base64.b64decode(showing._small(file, "image/png").partition(",")[2]))
+    small = picture(base64.b64decode(showing.data_url(file, "image/png").partition(",")[2]))
     assert small.getpixel((5, 5)) == (255, 255, 255)
 
 
 def test_white_ink_on_a_transparent_ground_is_seen_in_a_small_picture_too():
     ink = Image.new("RGBA", (60, 50), (255, 255, 255, 0))
     ink.paste((255, 255, 255, 255), (20, 10, 40, 40))
-    address = showing._small(filed(ink, turned=6), "image/png")
+    address = showing.data_url(filed(ink, turned=6), "image/png")
     small = picture(base64.b64decode(address.removeprefix("data:image/png;base64,")))
     assert (small.getpixel((5, 5)), small.getpixel((30, 20))) == ((0, 0, 0), (255, 255, 255))
     assert (small.size, small.getexif()[0x0112]) == ((60, 50), 6)
@@ -136,15 +135,14 @@ def test_a_picture_is_shown_as_the_service_reads_it(image, wanted):
 
 def test_a_picture_without_a_service_is_upright():
     file = filed(Image.new("RGB", (60, 100)), "JPEG", turned=6)
-    result = SimpleNamespace(asked=SimpleNamespace(client=None, given=SimpleNamespace(picture=file)))
-    assert picture(showing.picture_of(result, {})).size == (100, 60)
+    assert picture(showing.as_png(file)).size == (100, 60)
 
 
 def test_maps_of_too_many_heads_are_left_out(digits, monkeypatch):
     found = digits.classify(SEVEN)
-    monkeypatch.setattr(showing, "HEADS_VALUES", 10)
-    assert showing.asked_for(found)["heads"] is None
-    assert showing.asked_for(found)["attention"]
+    monkeypatch.setattr(results, "HEADS_VALUES", 10)
+    assert results.asked_for(found)["heads"] is None
+    assert results.asked_for(found)["attention"]
 
 
 def test_what_json_cannot_hold_is_shown_in_words(digits):
@@ -180,4 +178,4 @@ def test_objects_are_shown_in_words_and_as_the_service_draws_them():
     assert seen["text/plain"] == "m: cat 90.0% at 3,1 to 6,6"
     assert picture(base64.b64decode(seen["image/png"])).size == (30, 20)
     assert b"kind=cross&method=raw&format=png" in asked[-1], "every object that was found, with its box"
-    assert showing.asked_for(result)["result"] == {"objects": [detected(3)]}
+    assert results.asked_for(result)["result"] == {"objects": [detected(3)]}

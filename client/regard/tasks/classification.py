@@ -1,0 +1,51 @@
+"""Classes of a picture or a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.attention import Json
+from regard.results import Result
+from regard.tasks.task import Task, TextOptions
+
+
+class ClassifyOptions(TextOptions, total=False):
+    """What `classify` takes."""
+
+    top_k: int
+
+
+@dataclass(frozen=True)
+class Label:
+    """A class and its probability, or its score."""
+
+    label: str
+    index: int
+    probability: float
+    """NaN of models that answer a score, such as cross-encoders which rank texts."""
+    score: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Classification(Result):
+    """The likeliest classes, best first."""
+
+    labels: Sequence[Label]
+
+    @classmethod
+    def _read(cls, json: Json) -> Json:
+        return {"labels": [_label(one) for one in json["labels"]]}
+
+    def _words(self) -> str:
+        values = (f"{one.probability:.1%}" if one.score is None else f"{one.score:.3f}" for one in self.labels)
+        return ", ".join(f"{one.label} {value}" for one, value in zip(self.labels, values, strict=True))
+
+
+def _label(json: Json) -> Label:
+    if "score" in json:
+        return Label(json["label"], json["index"], np.nan, json["score"])
+    return Label(json["label"], json["index"], json["probability"])
+
+
+CLASSIFY = Task("classify", Classification)

@@ -1,0 +1,84 @@
+"""A text that a model writes, for a text or a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.attention import Json, Map
+from regard.models import Description
+from regard.results import Result
+from regard.tasks.task import CommonOptions, Task
+
+
+class GenerateOptions(CommonOptions, total=False):
+    """What `generate` and `stream` take."""
+
+    max_new_tokens: int
+    num_beams: int
+    length_penalty: float
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    alternatives: int
+    """How many of the likeliest tokens are answered for each place."""
+    source_language: str
+    """Of models of several languages: that of the text."""
+    target_language: str
+    """Of models of several languages: that of the answer."""
+
+
+@dataclass(frozen=True)
+class GeneratedToken:
+    """A token that a model wrote."""
+
+    index: int
+    token: int
+    text: str
+    log_probability: float
+    alternatives: Sequence[Json] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Generation(Result):
+    """A text that a model wrote."""
+
+    text: str
+    tokens: Sequence[GeneratedToken]
+    score: float | None
+    """The sum of log-probabilities over the length to the power of `length_penalty`."""
+    finish_reason: str
+    """`stop` or `length`."""
+
+    @classmethod
+    def _read(cls, json: Json) -> Json:
+        tokens = [
+            GeneratedToken(one["index"], one["token"], one["text"], one["log_probability"], one.get("alternatives", ()))
+            for one in json["tokens"]
+        ]
+        reason = json["finish_reason"]
+        return {"text": json["text"], "tokens": tokens, "score": json.get("score"), "finish_reason": reason}
+
+    def _words(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class StreamedToken:
+    """A token as it comes, and the rows of attention that were asked for with `steps=True`."""
+
+    index: int
+    token: int
+    text: str
+    maps: Sequence[Map] = ()
+
+
+def _is_repeatable(model: Description, options: Json) -> bool:
+    """Return whether nothing is drawn at random, or all of it from a seed."""
+    if options.get("seed") is not None:
+        return True
+    if any(options.get(name) is not None for name in ("temperature", "top_k", "top_p")):
+        return options.get("temperature") == 0
+    return (options.get("num_beams") or 1) > 1 or not model.json.get("sampling")
+
+
+GENERATE = Task("generate", Generation, of_answer=("alternatives",), is_repeatable=_is_repeatable)
