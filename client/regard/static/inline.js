@@ -8,29 +8,11 @@ const $words_js = (() => {
 /** Whether fingers point, which hover over nothing and have no keys. */
 const TOUCH = matchMedia('(hover: none)').matches
 
-/** What each task answers. */
-const TITLES = {
-  'image-classification': 'What is in the image?',
-  'object-detection': 'What is where in the image?',
-  'text-classification': 'What kind of text is it?',
-  'feature-extraction': 'Which numbers stand for it?',
-  'fill-mask': 'What is behind the mask?',
-  'text-generation': 'How does the text go on?',
-  'text2text-generation': 'What becomes of the text?',
-  'image-to-text': 'What are the words for the image?',
-}
-
 /** What is said where nothing was asked yet, by the model's state. */
 const NOTHING = {
   ready: 'Ask something.',
   'warming up': 'The model is warming up.',
   failed: 'The model’s runs fail: the service’s log says why. It is tried again every few seconds.',
-}
-
-/** What the second text of a task is. */
-const SECOND = {
-  'text-classification': 'Second text, for a model of pairs',
-  'feature-extraction': 'Second text, to compare',
 }
 
 /** What the numbers of each method are. */
@@ -75,7 +57,7 @@ const ORDERS = {
   special: 'share on special tokens',
 }
 
-return { TOUCH, TITLES, NOTHING, SECOND, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
+return { TOUCH, NOTHING, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
 })()
 const $values_js = (() => {
 /** Return a number in three digits. */
@@ -326,245 +308,6 @@ function Select({ words, id, name, values, chosen, choose }) {
 
 return { Select }
 })($preact_js)
-const $selection_js = (({ range }, { EXPLAINS }) => {
-
-
-
-/** What is looked at, and how. What the page's address does not name has these values. */
-const DEFAULTS = {
-  model: '', example: '', text: '', pair: '', id: '', // the question
-  kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
-  object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
-  view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
-  colormap: 'viridis', opacity: '0.6', smooth: '1',
-  compare: '', with: '', covered: '', // with another method, layer, model or input
-  max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
-  source_language: '', target_language: '',
-}
-const LANGUAGES = ['source_language', 'target_language']
-const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
-
-/** Return a part of a selection that begins another question: what is true of one is not of the next. */
-const aboutAnother = (part) => ({
-  example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
-  compare: '', with: '', covered: '', ...part,
-})
-
-/** Return a part of a selection that begins to ask another model. */
-const aboutModel = (model) => ({
-  ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
-  ...Object.fromEntries([...GENERATION, ...LANGUAGES].map((name) => [name, ''])),
-})
-
-/** Return the row that is pinned, null without one. */
-const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
-
-/** Return a row to pin, null for none, as a selection holds it. */
-const rowNamed = (row) => (row === null ? '' : String(row))
-
-/** Return whether rows of a kind are objects that a detector looks for. */
-const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
-
-/** Return the number of the object that is pinned, null without one or where a model has no such object. */
-function objectOf(model, { object }) {
-  return object !== '' && Number(object) < (model.detection?.objects ?? 0) ? Number(object) : null
-}
-
-/** Return the probability from which a detector's object counts as found. */
-const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection.threshold : Number(threshold))
-
-/** Return the options of detection that are chosen. */
-const detectionOf = (model, { threshold }) =>
-  model.detection && threshold !== '' ? { threshold: Number(threshold) } : {}
-
-/** Return the patches that are covered. */
-const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
-
-/** Return the heads that are chosen by number; none where they are fused. */
-const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Number.isNaN(head))
-
-/** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
-const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
-
-/**
- * Return the kind that is chosen, with its name. What looks at itself in a grid is an image: a later stage names its
- * axes after itself.
- */
-function kindOf(model, selection) {
-  const names = kindsOf(model)
-  const name = names.includes(selection.kind) ? selection.kind
-    : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
-  const kind = { name, ...model.attention.kinds[name] }
-  return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
-}
-
-/** Return the methods of a kind. An embedding is explained by another text only. */
-function methodsOf(model, kind, pair) {
-  if (model.task !== 'feature-extraction' || (pair && !model.inputs.width)) return kind.methods
-  return kind.methods.filter((one) => !EXPLAINS.includes(one))
-}
-
-/**
- * Return the method that is chosen: else the one that measured best on this model, else the first that explains. Of
- * objects it is the weights, which are there for all of them at once.
- */
-function methodOf(model, kind, selection) {
-  const methods = methodsOf(model, kind, selection.pair)
-  const best = hasObjects(kind) ? 'raw' : model.attention.best?.method
-  return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
-}
-
-/** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
-function layersOf(model, method) {
-  const through = method === 'rollout' || method === 'relevance'
-  const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
-  return { through, fixed }
-}
-
-/** Return the layer that is chosen; the last one, if none is. */
-const layerOf = (kind, selection) =>
-  selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
-
-/** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
-const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
-  && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
-
-/** Return whether two kinds see an image in the same grid, or neither sees one. */
-const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid?.columns === other.grid?.columns
-
-/** Return a part of a selection that chooses another kind. Patches are covered by their number in a grid. */
-function aboutKind(model, selection, name) {
-  const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
-  const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
-  return { kind: name, layer: '', heads: 'mean', row: '', method: '', ...uncovered }
-}
-
-/** Return a selection as another model can be asked by it: without a patch, heads or a class that it does not have. */
-function askedOf(model, other, selection) {
-  const [here, there] = [kindOf(model, selection), kindOf(other, selection)]
-  const classes = Array.isArray(other.labels) ? other.labels.length : other.labels
-  return {
-    ...selection,
-    row: sameGrid(here, there) ? selection.row : '',
-    heads: headsOf(selection).every((head) => head < there.heads) ? selection.heads : 'mean',
-    target: selection.target.split(',').every((one) => Number(one) < classes) ? selection.target : '',
-  }
-}
-
-/**
- * Return what a look can be compared with, as [value, words]. Of an `input` that only the service has no other model
- * can be asked, and nothing can be covered in a picture that the page does not have.
- */
-function comparisonsOf(models, model, selection, input) {
-  const kind = kindOf(model, selection)
-  const method = methodOf(model, kind, selection)
-  const others = (values, own) => values.filter((one) => one !== own)
-  const methods = others(methodsOf(model, kind, selection.pair), method)
-  const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
-  const sees = ({ inputs }) => Boolean(inputs.width)
-  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
-    && sees(one) === sees(model))
-  return [
-    ['', 'nothing'],
-    ...methods.map((one) => [`method:${one}`, `method ${one}`]),
-    ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
-    ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-    ...(sees(model) && input && !input.bitmap ? []
-      : [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
-  ]
-}
-
-/** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
-function compareOf(models, model, selection, input) {
-  const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
-  return values.includes(selection.compare) ? selection.compare : ''
-}
-
-/** Return the options of attention that show what is selected. */
-function optionsOf(model, selection) {
-  const kind = kindOf(model, selection)
-  const method = methodOf(model, kind, selection)
-  const explains = EXPLAINS.includes(method)
-  const image = kind.key === 'image'
-  const speaks = image && kind.query !== 'image'
-  const { through, fixed } = layersOf(model, method)
-  const options = { attention: method, kind: kind.name }
-  if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
-  if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
-  if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
-  const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
-  if (!explains) {
-    if (patch) options.queries = kind.prefix + pinnedOf(selection)
-    else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection)) // the rows of what is found
-    else if (!image || speaks) options.queries = 'all'
-    if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
-  }
-  if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
-  else if (explains && model.detection) {
-    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection) // else the surest
-  } else if (explains && selection.target) options.target = selection.target
-  if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
-  return options
-}
-
-/** Return the options that show every head of every layer, small. */
-function headOptionsOf(model, selection) {
-  const kind = kindOf(model, selection)
-  const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
-  const patches = kind.key === 'image' && kind.query === 'image'
-  if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
-    options.queries = kind.prefix + pinnedOf(selection)
-  } else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection))
-  else if (!patches) options.queries = 'all'
-  if (kind.key !== 'image') options.pool = 48
-  return options
-}
-
-/** Return the options of generation that are chosen. */
-function generationOf(selection) {
-  const chosen = (names) => names.filter((name) => selection[name] !== '')
-  return {
-    seed: 0,
-    ...Object.fromEntries(chosen(GENERATION).map((name) => [name, Number(selection[name])])),
-    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
-  }
-}
-
-return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, objectOf, thresholdOf, detectionOf, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf, generationOf }
-})($values_js, $words_js)
-const $boxes_js = (({ html }, { clamp, lengthOf, percent }) => {
-
-
-
-const INSIDE = 0.07 // share of the picture's height: a label has no room above a box that begins so near the top
-
-/** Return the number of the object with the smallest box at a place, in pixels of the image; null where none is. */
-function objectAt(objects, x, y) {
-  const here = objects.filter(({ box: { left, top, right, bottom } }) =>
-    left <= x && x <= right && top <= y && y <= bottom)
-  const area = ({ box: { left, top, right, bottom } }) => (right - left) * (bottom - top)
-  return here.sort((one, other) => area(one) - area(other))[0]?.object ?? null
-}
-
-/**
- * The boxes of objects over a picture that shows a `frame` of its image, each with its label; that of the `marked`
- * object stands out, and that of the `pinned` one, too. For people who see them alone: the answer lists the objects.
- */
-function Boxes({ objects, frame, marked = null, pinned = null }) {
-  const across = (x) => clamp((x - frame.left) / frame.width, 0, 1)
-  const down = (y) => clamp((y - frame.top) / frame.height, 0, 1)
-  const drawn = ({ object, label, probability, box }) => {
-    const [left, top, right, bottom] = [across(box.left), down(box.top), across(box.right), down(box.bottom)]
-    const names = ['box-of', object === marked && 'marked', object === pinned && 'pinned', top < INSIDE && 'inside']
-    return html`<div key=${object} class=${names.filter(Boolean).join(' ')} data-object=${object} style=${{
-      left: lengthOf(left), top: lengthOf(top), width: lengthOf(right - left), height: lengthOf(bottom - top),
-    }}><span>${label}${object === marked && ` ${percent(probability)}`}</span></div>`
-  }
-  return html`<div class="boxes" aria-hidden="true">${objects.map(drawn)}</div>`
-}
-
-return { objectAt, Boxes }
-})($preact_js, $values_js)
 const $objects_js = (({ html, useState }, { lengthOf, percent }) => {
 
 
@@ -590,10 +333,10 @@ function useObjects(found, selection, change) {
  * The objects that were found, surest first, as buttons: one that is pointed at or has the focus is looked at, a click
  * pins it. `before` are those of an answer whose numbers stand beside; `least` is the probability of one that is found.
  */
-function Found({ found, before, least, objects }) {
+function Found({ results: [{ objects: found }], before, least, objects }) {
   const above = least === undefined ? '' : ` above ${percent(least, 0)}`
   if (!found.length) return html`<p class="nothing">Nothing found${above}.</p>`
-  const old = new Map(before?.map(({ object, index, probability }) => [`${object} ${index}`, probability]))
+  const old = new Map(before?.[0].objects?.map(({ object, index, probability }) => [`${object} ${index}`, probability]))
   const item = ({ object, index, label, probability }) => {
     const was = old.get(`${object} ${index}`)
     const parts = html`
@@ -630,6 +373,167 @@ function Threshold({ least, choose }) {
 }
 
 return { useObjects, Found, Threshold }
+})($preact_js, $values_js)
+const $answer_js = (({ html, useState }, { labelOf, lengthOf, percent, short }) => {
+
+
+
+/** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
+const chances = (list, key) => list?.map((one) => ({
+  key: one[key], name: one.label ?? one.text, share: one.probability ?? Math.exp(one.log_probability),
+}))
+
+/** Shares as bars, each with the share that it had `before`, where it had one. */
+function Bars({ shares, before = [] }) {
+  const old = new Map(before.map(({ key, share }) => [key, share]))
+  const bar = ({ key, name, share }) => {
+    const was = old.get(key)
+    return html`<li key=${key}>
+      <span>${name}</span>
+      <div>
+        ${was !== undefined && html`<div class="was" style=${{ width: lengthOf(was) }}></div>`}
+        <div style=${{ width: lengthOf(share) }}></div>
+      </div>
+      <span>${percent(share)}${was !== undefined && html`<small> was ${percent(was)}</small>`}</span>
+    </li>`
+  }
+  return html`<ol class="labels">${shares.map(bar)}</ol>`
+}
+
+/**
+ * The likeliest classes, by their shares or their scores; here and below `before` is the answer to the uncovered or
+ * other input, whose numbers stand beside.
+ */
+function Classes({ results: [{ labels }], before }) {
+  if (labels.some(({ score }) => score !== undefined)) {
+    return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
+  }
+  return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
+}
+
+/** What may stand behind each mask. */
+function Masks({ results: [{ candidates }], before }) {
+  return candidates.map((some, mask) => html`
+    ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
+    <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
+}
+
+/** A vector, and how alike it is to that of a second text. */
+function Vector({ results: [{ embedding }, second] }) {
+  const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
+  const length = (vector) => Math.sqrt(dot(vector, vector))
+  const cosine = second && dot(embedding, second.embedding) / (length(embedding) * length(second.embedding))
+  return html`
+    ${second && html`<p>Cosine similarity: <strong>${short(cosine)}</strong></p>`}
+    <small>${embedding.length} numbers, a vector of length ${short(length(embedding))}:
+      ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`
+}
+
+/** A generated text, token by token: each may be pinned, and shows what might have stood in its place. */
+function Written({ results: [result], before, streaming, pinned, pin, replay, playing }) {
+  const { tokens = [], score, finish_reason: reason } = result
+  const shown = tokens[pinned]
+  const was = before?.[0].text
+  const token = ({ text, log_probability: log }, at) => html`<button type="button" key=${at}
+    aria-pressed=${at === pinned}
+    aria-label=${text.trim() ? null : labelOf({ text })}
+    title=${log === undefined ? null : percent(Math.exp(log))}
+    onClick=${() => pin(at === pinned ? null : at)}>${text || '·'}</button>`
+  const end = reason === 'stop' ? 'ended by itself' : 'cut at its longest'
+  const play = html` <button type="button" class="plain" id="play" onClick=${replay}>
+    ${playing ? 'Stop' : 'Play its steps'}
+  </button>`
+  return html`
+    <p class="words" dir="auto" aria-live=${streaming ? 'off' : 'polite'}>
+      ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
+    </p>
+    ${was !== undefined && was !== result.text && html`<p class="quiet">It was “${was}”.</p>`}
+    ${shown?.alternatives?.length > 0 && html`
+      <small>What might have stood in place of “${shown.text}”</small>
+      <${Bars} shares=${chances(shown.alternatives, 'token')} />`}
+    ${reason && html`<p class="quiet">Score ${short(score)}, ${end}.${replay && tokens.length > 1 && play}</p>`}`
+}
+
+/** A choice among a model's languages. */
+function Language({ words, name, model, selection, change, own }) {
+  return html`
+    <label>${words} <select
+      name=${name} value=${selection[name]} onChange=${({ target }) => change({ [name]: target.value })}>
+      <option value="">${own ? `model’s (${own})` : 'model’s choice'}</option>
+      ${model.languages.codes.map((code) => html`<option value=${code}>${code}</option>`)}
+    </select></label>`
+}
+
+/** A number, chosen when its field is left: what is typed until then stays, though the page is drawn again. */
+function NumberField({ words, chosen, choose, ...attributes }) {
+  const [typed, type] = useState(null) // what is not chosen yet
+  const leave = ({ target }) => target.reportValidity() && (type(null), choose(target.value))
+  return html`<label>${words} <input
+    type="number" placeholder="model’s" ...${attributes} value=${typed ?? chosen}
+    onInput=${({ target }) => type(target.value === chosen ? null : target.value)} onChange=${leave} /></label>`
+}
+
+/** Options of generation; a model's languages stand before the others. */
+function GenerationOptions({ selection, change, model }) {
+  const { limits, languages } = model
+  const [open, setOpen] = useState(false)
+  const number = (name, words, min, max, step = 1) => html`<${NumberField} words=${words} name=${name} min=${min}
+    max=${max} step=${step} chosen=${selection[name]} choose=${(value) => change({ [name]: value })} />`
+  const chosen = { model, selection, change }
+  return html`
+    ${languages && html`<div class="fields">
+      ${languages.source && html`
+        <${Language} ...${chosen} words="From" name="source_language" own=${languages.source} />`}
+      <${Language} ...${chosen} words="To" name="target_language" own=${languages.target} />
+    </div>`}
+    <details class="generation" open=${open} onToggle=${({ target }) => setOpen(target.open)}>
+      <summary>How it is written</summary>
+      <div class="fields">
+        ${number('num_beams', 'Beams', 1, limits.num_beams ?? 8)}
+        ${number('temperature', 'Temperature', 0, 100, 'any')}
+        ${number('top_k', 'Top k', 1, 1000000)}
+        ${number('top_p', 'Top p', 0, 1, 'any')}
+        ${number('max_new_tokens', 'Tokens', 1, limits.max_new_tokens)}
+        ${number('seed', 'Seed', 0, 2 ** 31)}
+        ${number('alternatives', 'Alternatives', 0, 20)}
+      </div>
+    </details>`
+}
+
+return { Classes, Masks, Vector, Written, GenerationOptions }
+})($preact_js, $values_js)
+const $boxes_js = (({ html }, { clamp, lengthOf, percent }) => {
+
+
+
+const INSIDE = 0.07 // share of the picture's height: a label has no room above a box that begins so near the top
+
+/** Return the number of the object with the smallest box at a place, in pixels of the image; null where none is. */
+function objectAt(objects, x, y) {
+  const here = objects.filter(({ box: { left, top, right, bottom } }) =>
+    left <= x && x <= right && top <= y && y <= bottom)
+  const area = ({ box: { left, top, right, bottom } }) => (right - left) * (bottom - top)
+  return here.sort((one, other) => area(one) - area(other))[0]?.object ?? null
+}
+
+/**
+ * The boxes of objects over a picture that shows a `frame` of its image, each with its label; that of the `marked`
+ * object stands out, and that of the `pinned` one, too. For people who see them alone: the answer lists the objects.
+ */
+function Boxes({ objects, frame, marked = null, pinned = null }) {
+  const across = (x) => clamp((x - frame.left) / frame.width, 0, 1)
+  const down = (y) => clamp((y - frame.top) / frame.height, 0, 1)
+  const drawn = ({ object, label, probability, box }) => {
+    const [left, top, right, bottom] = [across(box.left), down(box.top), across(box.right), down(box.bottom)]
+    const names = ['box-of', object === marked && 'marked', object === pinned && 'pinned', top < INSIDE && 'inside']
+    return html`<div key=${object} class=${names.filter(Boolean).join(' ')} data-object=${object} style=${{
+      left: lengthOf(left), top: lengthOf(top), width: lengthOf(right - left), height: lengthOf(bottom - top),
+    }}><span>${label}${object === marked && ` ${percent(probability)}`}</span></div>`
+  }
+  return html`<div class="boxes" aria-hidden="true">${objects.map(drawn)}</div>`
+}
+
+return { objectAt, Boxes }
 })($preact_js, $values_js)
 const $colours_js = (({ AGAINST_AND_FOR, COLORMAPS, SIGNED }) => {
 
@@ -697,283 +601,126 @@ function levels(low, top, signed) {
 
 return { SERIES, AGAINST, FOR, COLORMAP_NAMES, paletteOf, opaque, translucent, levels }
 })($tables_js)
-const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Found, Threshold }, { html }) => {
 
 
 
 
-const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
-const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
+const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
+const LANGUAGES = ['source_language', 'target_language']
 
-/** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
-const mapsOf = (attention) =>
-  attention.maps.map((map) => {
-    const names = range(map.shape[0]).map((head) => headName(map, head))
-    return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
-  })
+/** Options of generation that another model does not keep. */
+const GENERATION = [...NUMBERS, ...LANGUAGES]
 
-/** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
-const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
-  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
-
-/**
- * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
- * those of the attention whose probability is at `least` so much. None of a model that looks for none.
- */
-function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
-  const sure = answered ?? all.filter(({ probability }) => probability >= least)
-    .sort((one, other) => other.probability - one.probability)
-  return sure.filter(({ object }, at) => sure.findIndex((one) => one.object === object) === at)
-}
-
-/**
- * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
- * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
- * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
- * `subject` names all that is explained.
- */
-function imageLook(attention, kind, row = null, found = []) {
-  const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
-  const { prefix } = tokens
-  const end = prefix + grid.rows * grid.columns
-  const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
-    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
-    const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
-    const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
-    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
-  }))
-  const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
-  const explained = target?.object ?? null
-  const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
-  return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
-}
-
-/**
- * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
- * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
- * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
- * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
- * the text in front of the rows, `subject` names all that is explained.
- */
-function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
-  const { method } = attention
-  const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
-  const maps = mapsOf(attention)
-  const [{ target, targets, queries, keys, pool, objects: numbers = null }] = maps
-  const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
-  const generated = kind.query === 'target'
-  const behind = axes.source ? 0 : [...text].length // what the answer continues
-  const given = ({ span }) => span && span[0] < behind && span[1] <= behind
-  const first = generated ? asked.findLastIndex(given) + 1 : 0
-  const own = asked.slice(first)
-  const columns = blocksOf(axes[kind.key], keys, pool)
-  const explains = EXPLAINS.includes(method)
-  const whole = explains && !target && !targets // one row for all of an embedding
-  const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
-  const some = !target && !whole && queries !== (targets ? own : asked).length
-  const single = targets && (merged || some) // tokens, where the axis has words
-  const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
-    : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
-    : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
-  const skip = target || whole || targets || some ? 0 : first * columns.length
-  const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
-  const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
-  const apart = method === 'relevance' && kind.name !== 'cross' && !whole
-  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
-  const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
-  const start = own.find(({ span }) => span)?.span[0] ?? behind
-  const continued = generated && !axes.source
-  const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
+/** Return the options of generation that are chosen. */
+function generationOf(model, selection) {
+  const chosen = (names) => names.filter((name) => selection[name] !== '')
   return {
-    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
-    normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
-    text: kind.key === 'source' ? text : until + answer,
-    same: !values && !some && !numbers && kind.query === kind.key,
-    numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
-    sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+    seed: 0,
+    ...Object.fromEntries(chosen(NUMBERS).map((name) => [name, Number(selection[name])])),
+    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
+    ...(Number(selection.alternatives) && { alternatives: Number(selection.alternatives) }),
   }
 }
 
-/** Return an object as a token: its label, if it is found, and its number. */
-function objectToken({ label, object }, found) {
-  const words = found.some((one) => one.object === object) ? `${label} #${object}` : `#${object}`
-  return { text: words.replaceAll(' ', '\u00a0'), span: null } // else spaces would be marked as in a text
+/** Return the probability from which a detector's object counts as found. */
+const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection?.threshold : Number(threshold))
+
+/** Return what explains the object that is pinned, where a model has such an object: else the surest is explained. */
+const objectOf = (model, { object }) =>
+  (object !== '' && Number(object) < model.detection.objects ? { target: Number(object) } : {})
+
+/** Return the row of an evaluation: that of the pinned token, not of a pinned word. */
+const rowOf = ({ merge, row }) => (merge ? 0 : Number(row))
+
+/** Return the number of the mask that is pinned: it is a row of what explains, else a token of the text; or 0. */
+function maskOf(model, selection, { explains, rows, masks }) {
+  const row = Number(selection.row)
+  if (explains) return row < masks ? row : 0
+  const within = (some) => some.map(({ text }) => text).join('').split(model.inputs.mask).length - 1
+  return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
 }
-
-/** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
-function blocksOf(tokens, count, pool) {
-  if (!pool || tokens.length === count) return tokens
-  const size = Math.ceil(tokens.length / count)
-  const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
-  return range(count).map((block) => {
-    const part = tokens.slice(block * size, (block + 1) * size)
-    const spans = part.flatMap(({ span }) => (span ? [span] : []))
-    return {
-      text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
-      span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
-      special: part.every(({ special }) => special),
-      sequence: part[0].sequence,
-    }
-  })
-}
-
-/** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
-function seriesOf(map, heads, skip) {
-  const chosen = headsOf({ heads })
-  if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
-  if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
-  const there = chosen.filter((head) => head < map.names.length)
-  if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
-  return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
-}
-
-/** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
-function takeIdentity(values, rows, columns, maps, mask) {
-  const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
-  rows.forEach((_, row) => {
-    const line = values.subarray(row * columns.length, (row + 1) * columns.length)
-    const { target } = maps[row] ?? {}
-    const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
-    const own = target?.object !== undefined ? target.object
-      : !target ? line.findLastIndex((value) => value > 0)
-      : 'mask' in target ? masks[target.mask] ?? hottest : 0
-    if (own >= 0) line[own] = Math.max(0, line[own] - 1)
-  })
-}
-
-return { mapsOf, foundIn, imageLook, textLook }
-})($selection_js, $values_js, $words_js)
-const $answer_js = (({ Found }, { html, useState }, { labelOf, lengthOf, percent, short }) => {
-
-
-
 
 /**
- * What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. Of a
- * detector, `objects` says which one is seen (see useObjects), and `least` from which probability one is found.
+ * What a task answers has a `field` of its own, and a `View`. `options(model, selection)` are those of its question,
+ * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
+ * What explains it has `explained(model, selection)` as options. An evaluation is of one score: it has the options
+ * `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says whose.
  */
-function Answer({ results, before, streaming, pinned, pin, replay, playing, objects, least }) {
-  const [{ labels, candidates, embedding, objects: found }] = results
-  if (found) return html`<${Found} found=${found} before=${before?.[0].objects} objects=${objects} least=${least} />`
-  if (labels?.some(({ score }) => score !== undefined)) {
-    return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
-  }
-  if (labels) return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
-  if (candidates) {
-    return candidates.map((some, mask) => html`
-      ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
-      <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
-  }
-  if (embedding) return html`<${Embedding} results=${results} />`
-  return html`<${Written} result=${results[0]} before=${before?.[0]} streaming=${streaming}
-    pinned=${pinned} pin=${pin} replay=${replay} playing=${playing} />`
+const CLASSES = {
+  field: 'labels',
+  View: Classes,
+  options: () => ({}),
+  inputs: (text, pair) => [text, pair],
+  prints: ['print(answer.json)'],
+  explained: (model, { target }) => (target ? { target } : {}),
+  scored: (model, selection, { queries }) =>
+    (queries === undefined ? {} : { queries: queries === 'all' ? rowOf(selection) : queries }),
+  named: ({ labels }, { target }) => labels?.find(({ index }) => index === target)?.label,
+}
+const OBJECTS = {
+  ...CLASSES,
+  field: 'objects',
+  View: Found,
+  Options: ({ model, selection, change }) => html`
+    <${Threshold} least=${thresholdOf(model, selection)} choose=${(threshold) => change({ threshold })} />`,
+  options: (model, { threshold }) => (threshold === '' ? {} : { threshold: Number(threshold) }),
+  prints: ['for found in answer.objects:', '    print(found.label, found.box)'],
+  explained: objectOf,
+  scored: (model, selection, { queries }) =>
+    ({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
+  named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
+}
+const VECTOR = { // `compares`: its score is how alike two texts are
+  ...CLASSES,
+  field: 'embedding',
+  View: Vector,
+  compares: true,
+  explained: (model, { pair }) => ({ against: { text: pair } }),
+  scored: (model, { pair }) => ({ against: { text: pair } }),
+}
+const MASKS = {
+  ...CLASSES,
+  field: 'candidates',
+  View: Masks,
+  scored: (model, selection, { queries, ...seen }) => // the row of the mask is among all
+    ({ target: maskOf(model, selection, seen), ...(queries !== undefined && { queries: 'all' }) }),
+  named: ({ candidates }, { mask }) => (candidates?.length > 1 && mask !== undefined ? `mask ${mask + 1}` : null),
+}
+const WRITTEN = { // `streams`: it comes token by token
+  ...CLASSES,
+  field: 'tokens',
+  View: Written,
+  Options: GenerationOptions,
+  streams: true,
+  options: generationOf,
+  scored: (model, selection) => ({ target: rowOf(selection) }),
+  named: ({ tokens }, evaluation, selection) => tokens?.[rowOf(selection)]?.text,
+}
+const TASKS = { // `title` is the question, `second` what a second text is
+  'image-classification': { ...CLASSES, title: 'What is in the image?' },
+  'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
+  'text-classification': {
+    ...CLASSES,
+    title: 'What kind of text is it?',
+    second: 'Second text, for a model of pairs',
+    inputs: (text, pair) => ({ text, text_pair: pair }),
+  },
+  'feature-extraction': { ...VECTOR, title: 'Which numbers stand for it?', second: 'Second text, to compare' },
+  'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
+  'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
+  'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
+  'image-to-text': { ...WRITTEN, title: 'What are the words for the image?' },
 }
 
-/** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
-const chances = (list, key) => list?.map((one) => ({
-  key: one[key], name: one.label ?? one.text, share: one.probability ?? Math.exp(one.log_probability),
-}))
+/** Return what the page knows of a model's task. */
+const taskOf = ({ task }) => TASKS[task] ?? { ...CLASSES, title: task }
 
-/** Shares as bars, each with the share that it had `before`, where it had one. */
-function Bars({ shares, before = [] }) {
-  const old = new Map(before.map(({ key, share }) => [key, share]))
-  const bar = ({ key, name, share }) => {
-    const was = old.get(key)
-    return html`<li key=${key}>
-      <span>${name}</span>
-      <div>
-        ${was !== undefined && html`<div class="was" style=${{ width: lengthOf(was) }}></div>`}
-        <div style=${{ width: lengthOf(share) }}></div>
-      </div>
-      <span>${percent(share)}${was !== undefined && html`<small> was ${percent(was)}</small>`}</span>
-    </li>`
-  }
-  return html`<ol class="labels">${shares.map(bar)}</ol>`
-}
+/** Return the view of an answer; nothing where it holds attention alone. */
+const viewOf = (result) => Object.values(TASKS).find(({ field }) => result[field])?.View
 
-function Embedding({ results: [{ embedding }, second] }) {
-  const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
-  const length = (vector) => Math.sqrt(dot(vector, vector))
-  const cosine = second && dot(embedding, second.embedding) / (length(embedding) * length(second.embedding))
-  return html`
-    ${second && html`<p>Cosine similarity: <strong>${short(cosine)}</strong></p>`}
-    <small>${embedding.length} numbers, a vector of length ${short(length(embedding))}:
-      ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`
-}
-
-/** A generated text, token by token: each may be pinned, and shows what might have stood in its place. */
-function Written({ result, streaming, pinned, pin, before, replay, playing }) {
-  const { tokens = [], score, finish_reason: reason } = result
-  const shown = tokens[pinned]
-  const token = ({ text, log_probability: log }, at) => html`<button type="button" key=${at}
-    aria-pressed=${at === pinned}
-    aria-label=${text.trim() ? null : labelOf({ text })}
-    title=${log === undefined ? null : percent(Math.exp(log))}
-    onClick=${() => pin(at === pinned ? null : at)}>${text || '·'}</button>`
-  const end = reason === 'stop' ? 'ended by itself' : 'cut at its longest'
-  const play = html` <button type="button" class="plain" id="play" onClick=${replay}>
-    ${playing ? 'Stop' : 'Play its steps'}
-  </button>`
-  return html`
-    <p class="words" dir="auto" aria-live=${streaming ? 'off' : 'polite'}>
-      ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
-    </p>
-    ${before?.text !== undefined && before.text !== result.text && html`<p class="quiet">It was “${before.text}”.</p>`}
-    ${shown?.alternatives?.length > 0 && html`
-      <small>What might have stood in place of “${shown.text}”</small>
-      <${Bars} shares=${chances(shown.alternatives, 'token')} />`}
-    ${reason && html`<p class="quiet">Score ${short(score)}, ${end}.${replay && tokens.length > 1 && play}</p>`}`
-}
-
-/** A choice among a model's languages. */
-function Language({ words, name, model, selection, change, own }) {
-  return html`
-    <label>${words} <select
-      name=${name} value=${selection[name]} onChange=${({ target }) => change({ [name]: target.value })}>
-      <option value="">${own ? `model’s (${own})` : 'model’s choice'}</option>
-      ${model.languages.codes.map((code) => html`<option value=${code}>${code}</option>`)}
-    </select></label>`
-}
-
-/** A number, chosen when its field is left: what is typed until then stays, though the page is drawn again. */
-function NumberField({ words, chosen, choose, ...attributes }) {
-  const [typed, type] = useState(null) // what is not chosen yet
-  const leave = ({ target }) => target.reportValidity() && (type(null), choose(target.value))
-  return html`<label>${words} <input
-    type="number" placeholder="model’s" ...${attributes} value=${typed ?? chosen}
-    onInput=${({ target }) => type(target.value === chosen ? null : target.value)} onChange=${leave} /></label>`
-}
-
-/** Options of generation; a model's languages stand before the others. */
-function GenerationOptions({ selection, change, model }) {
-  const { limits, languages } = model
-  const [open, setOpen] = useState(false)
-  const number = (name, words, min, max, step = 1) => html`<${NumberField} words=${words} name=${name} min=${min}
-    max=${max} step=${step} chosen=${selection[name]} choose=${(value) => change({ [name]: value })} />`
-  const chosen = { model, selection, change }
-  return html`
-    ${languages && html`<div class="fields">
-      ${languages.source && html`
-        <${Language} ...${chosen} words="From" name="source_language" own=${languages.source} />`}
-      <${Language} ...${chosen} words="To" name="target_language" own=${languages.target} />
-    </div>`}
-    <details class="generation" open=${open} onToggle=${({ target }) => setOpen(target.open)}>
-      <summary>How it is written</summary>
-      <div class="fields">
-        ${number('num_beams', 'Beams', 1, limits.num_beams ?? 8)}
-        ${number('temperature', 'Temperature', 0, 100, 'any')}
-        ${number('top_k', 'Top k', 1, 1000000)}
-        ${number('top_p', 'Top p', 0, 1, 'any')}
-        ${number('max_new_tokens', 'Tokens', 1, limits.max_new_tokens)}
-        ${number('seed', 'Seed', 0, 2 ** 31)}
-        ${number('alternatives', 'Alternatives', 0, 20)}
-      </div>
-    </details>`
-}
-
-return { Answer, GenerationOptions }
-})($objects_js, $preact_js, $values_js)
+return { GENERATION, thresholdOf, taskOf, viewOf }
+})($answer_js, $objects_js, $preact_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
 
@@ -1160,6 +907,187 @@ function DrawControls({ selection, change, text, pairs, asks = false }) {
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
+const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS }) => {
+
+
+
+
+/** What is looked at, and how. What the page's address does not name has these values. */
+const DEFAULTS = {
+  model: '', example: '', text: '', pair: '', id: '', // the question
+  kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
+  object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
+  view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
+  colormap: 'viridis', opacity: '0.6', smooth: '1',
+  compare: '', with: '', covered: '', // with another method, layer, model or input
+  max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
+  source_language: '', target_language: '',
+}
+
+/** Return a part of a selection that begins another question: what is true of one is not of the next. */
+const aboutAnother = (part) => ({
+  example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
+  compare: '', with: '', covered: '', ...part,
+})
+
+/** Return a part of a selection that begins to ask another model. */
+const aboutModel = (model) => ({
+  ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
+  ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
+})
+
+/** Return the row that is pinned, null without one. */
+const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
+
+/** Return a row to pin, null for none, as a selection holds it. */
+const rowNamed = (row) => (row === null ? '' : String(row))
+
+/** Return whether rows of a kind are objects that a detector looks for. */
+const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
+
+/** Return the patches that are covered. */
+const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
+
+/** Return the heads that are chosen by number; none where they are fused. */
+const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Number.isNaN(head))
+
+/** Return the kinds of attention of a model that the page shows; what the answer looks at comes first. */
+const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
+
+/**
+ * Return the kind that is chosen, with its name. What looks at itself in a grid is an image: a later stage names its
+ * axes after itself.
+ */
+function kindOf(model, selection) {
+  const names = kindsOf(model)
+  const name = names.includes(selection.kind) ? selection.kind
+    : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
+  const kind = { name, ...model.attention.kinds[name] }
+  return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
+}
+
+/** Return the methods of a kind. An embedding is explained by another text only. */
+function methodsOf(model, kind, pair) {
+  if (!taskOf(model).compares || (pair && !model.inputs.width)) return kind.methods
+  return kind.methods.filter((one) => !EXPLAINS.includes(one))
+}
+
+/**
+ * Return the method that is chosen: else the one that measured best on this model, else the first that explains. Of
+ * objects it is the weights, which are there for all of them at once.
+ */
+function methodOf(model, kind, selection) {
+  const methods = methodsOf(model, kind, selection.pair)
+  const best = hasObjects(kind) ? 'raw' : model.attention.best?.method
+  return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+}
+
+/** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
+function layersOf(model, method) {
+  const through = method === 'rollout' || method === 'relevance'
+  const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
+  return { through, fixed }
+}
+
+/** Return the layer that is chosen; the last one, if none is. */
+const layerOf = (kind, selection) =>
+  selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
+
+/** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
+const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
+  && Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
+
+/** Return whether two kinds see an image in the same grid, or neither sees one. */
+const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid?.columns === other.grid?.columns
+
+/** Return a part of a selection that chooses another kind. Patches are covered by their number in a grid. */
+function aboutKind(model, selection, name) {
+  const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
+  const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
+  return { kind: name, layer: '', heads: 'mean', row: '', method: '', ...uncovered }
+}
+
+/** Return a selection as another model can be asked by it: without a patch, heads or a class that it does not have. */
+function askedOf(model, other, selection) {
+  const [here, there] = [kindOf(model, selection), kindOf(other, selection)]
+  const classes = Array.isArray(other.labels) ? other.labels.length : other.labels
+  return {
+    ...selection,
+    row: sameGrid(here, there) ? selection.row : '',
+    heads: headsOf(selection).every((head) => head < there.heads) ? selection.heads : 'mean',
+    target: selection.target.split(',').every((one) => Number(one) < classes) ? selection.target : '',
+  }
+}
+
+/**
+ * Return what a look can be compared with, as [value, words]. Of an `input` that only the service has no other model
+ * can be asked, and nothing can be covered in a picture that the page does not have.
+ */
+function comparisonsOf(models, model, selection, input) {
+  const kind = kindOf(model, selection)
+  const method = methodOf(model, kind, selection)
+  const others = (values, own) => values.filter((one) => one !== own)
+  const methods = others(methodsOf(model, kind, selection.pair), method)
+  const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
+  const sees = ({ inputs }) => Boolean(inputs.width)
+  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
+    && sees(one) === sees(model))
+  return [
+    ['', 'nothing'],
+    ...methods.map((one) => [`method:${one}`, `method ${one}`]),
+    ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
+    ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
+    ...(sees(model) && input && !input.bitmap ? []
+      : [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
+  ]
+}
+
+/** Return what the look is compared with; nothing, if that is not among what it can be compared with. */
+function compareOf(models, model, selection, input) {
+  const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
+  return values.includes(selection.compare) ? selection.compare : ''
+}
+
+/** Return the options of attention that show what is selected. */
+function optionsOf(model, selection) {
+  const kind = kindOf(model, selection)
+  const method = methodOf(model, kind, selection)
+  const explains = EXPLAINS.includes(method)
+  const image = kind.key === 'image'
+  const speaks = image && kind.query !== 'image'
+  const { through, fixed } = layersOf(model, method)
+  const task = taskOf(model)
+  const options = { attention: method, kind: kind.name }
+  if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
+  if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
+  if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
+  if (!explains) {
+    if (patch) options.queries = kind.prefix + pinnedOf(selection)
+    else if (hasObjects(kind)) Object.assign(options, task.options(model, selection)) // the rows of what is found
+    else if (!image || speaks) options.queries = 'all'
+    if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
+  }
+  if (explains) Object.assign(options, task.explained(model, selection))
+  if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
+  return options
+}
+
+/** Return the options that show every head of every layer, small. */
+function headOptionsOf(model, selection) {
+  const kind = kindOf(model, selection)
+  const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
+  const patches = kind.key === 'image' && kind.query === 'image'
+  if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
+    options.queries = kind.prefix + pinnedOf(selection)
+  } else if (hasObjects(kind)) Object.assign(options, taskOf(model).options(model, selection))
+  else if (!patches) options.queries = 'all'
+  if (kind.key !== 'image') options.pool = 48
+  return options
+}
+
+return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
+})($tasks_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { clamp, labelOf, percent, short }) => {
 
 
@@ -1750,6 +1678,153 @@ function HeadGrid({
 
 return { HeadGrid }
 })($canvas_js, $colours_js, $preact_js, $values_js)
+const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
+
+
+
+
+const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
+const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
+
+/** Return the maps of an attention answer, unpacked, each with the `names` of its heads. */
+const mapsOf = (attention) =>
+  attention.maps.map((map) => {
+    const names = range(map.shape[0]).map((head) => headName(map, head))
+    return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
+  })
+
+/** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
+const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
+  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+
+/**
+ * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
+ * those of the attention whose probability is at `least` so much. None of a model that looks for none.
+ */
+function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
+  const sure = answered ?? all.filter(({ probability }) => probability >= least)
+    .sort((one, other) => other.probability - one.probability)
+  return sure.filter(({ object }, at) => sure.findIndex((one) => one.object === object) === at)
+}
+
+/**
+ * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
+ * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
+ * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ * `subject` names all that is explained.
+ */
+function imageLook(attention, kind, row = null, found = []) {
+  const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
+  const { prefix } = tokens
+  const end = prefix + grid.rows * grid.columns
+  const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
+    const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
+    const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
+    const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
+    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
+  }))
+  const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
+  const explained = target?.object ?? null
+  const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+  return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
+}
+
+/**
+ * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
+ * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
+ * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
+ * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
+ * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
+ * the text in front of the rows, `subject` names all that is explained.
+ */
+function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
+  const { method } = attention
+  const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
+  const maps = mapsOf(attention)
+  const [{ target, targets, queries, keys, pool, objects: numbers = null }] = maps
+  const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
+  const generated = kind.query === 'target'
+  const behind = axes.source ? 0 : [...text].length // what the answer continues
+  const given = ({ span }) => span && span[0] < behind && span[1] <= behind
+  const first = generated ? asked.findLastIndex(given) + 1 : 0
+  const own = asked.slice(first)
+  const columns = blocksOf(axes[kind.key], keys, pool)
+  const explains = EXPLAINS.includes(method)
+  const whole = explains && !target && !targets // one row for all of an embedding
+  const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
+  const some = !target && !whole && queries !== (targets ? own : asked).length
+  const single = targets && (merged || some) // tokens, where the axis has words
+  const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
+    : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+    : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
+  const skip = target || whole || targets || some ? 0 : first * columns.length
+  const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
+  const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
+  const apart = method === 'relevance' && kind.name !== 'cross' && !whole
+  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
+  const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
+  const start = own.find(({ span }) => span)?.span[0] ?? behind
+  const continued = generated && !axes.source
+  const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
+  return {
+    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
+    normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
+    text: kind.key === 'source' ? text : until + answer,
+    same: !values && !some && !numbers && kind.query === kind.key,
+    numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
+    sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+  }
+}
+
+/** Return an object as a token: its label, if it is found, and its number. */
+function objectToken({ label, object }, found) {
+  const words = found.some((one) => one.object === object) ? `${label} #${object}` : `#${object}`
+  return { text: words.replaceAll(' ', '\u00a0'), span: null } // else spaces would be marked as in a text
+}
+
+/** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
+function blocksOf(tokens, count, pool) {
+  if (!pool || tokens.length === count) return tokens
+  const size = Math.ceil(tokens.length / count)
+  const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
+  return range(count).map((block) => {
+    const part = tokens.slice(block * size, (block + 1) * size)
+    const spans = part.flatMap(({ span }) => (span ? [span] : []))
+    return {
+      text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
+      span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
+      special: part.every(({ special }) => special),
+      sequence: part[0].sequence,
+    }
+  })
+}
+
+/** Return the heads that are chosen as series: `mean`, `max` or `min` of all, or some by number. */
+function seriesOf(map, heads, skip) {
+  const chosen = headsOf({ heads })
+  if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
+  if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
+  const there = chosen.filter((head) => head < map.names.length)
+  if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
+  return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
+}
+
+/** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
+function takeIdentity(values, rows, columns, maps, mask) {
+  const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
+  rows.forEach((_, row) => {
+    const line = values.subarray(row * columns.length, (row + 1) * columns.length)
+    const { target } = maps[row] ?? {}
+    const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
+    const own = target?.object !== undefined ? target.object
+      : !target ? line.findLastIndex((value) => value > 0)
+      : 'mask' in target ? masks[target.mask] ?? hottest : 0
+    if (own >= 0) line[own] = Math.max(0, line[own] - 1)
+  })
+}
+
+return { mapsOf, foundIn, imageLook, textLook }
+})($selection_js, $values_js, $words_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 
 
@@ -2260,7 +2335,7 @@ function BetweenObjects({ look, other, selection, change, kind, objects, source 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ Answer }, { blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { TextView }, { EXPLAINS, METHODS, SORTS, TITLES, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
 
 
 
@@ -2365,22 +2440,22 @@ function Inline({ seen }) {
   const objects = useObjects(found, selection, change)
   const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
   const [written, mark] = useState(null) // a token of the answer that is no row of the map
-  const answered = result.objects || result.labels || result.candidates || result.text !== undefined
+  const Answer = viewOf(result)
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
-  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change, found, objects }
-  const names = ['inline', many && 'many', (answered || (every && !many)) && 'beside'].filter(Boolean).join(' ')
+  const names = ['inline', many && 'many', (Answer || (every && !many)) && 'beside'].filter(Boolean).join(' ')
   return html`
-    <header><h1>${seen.model}</h1><small>${TITLES[seen.task] ?? seen.task} ${seen.about}</small></header>
+    <header><h1>${seen.model}</h1><small>${taskOf(seen).title} ${seen.about}</small></header>
     <main class=${names}>
-      ${answered && html`<section id="answer" aria-label="Answer">
+      ${Answer && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
         <${Answer} results=${[result]} objects=${objects}
           pinned=${rows ? pinnedOf(selection) : written}
           pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
       </section>`}
-      ${groups.length > 0 && html`<${Looked} ...${parts}
-        choose=${(at) => (choose(at), pick(null), change({ row: '' }))} />`}
+      ${groups.length > 0 && html`<${Looked} seen=${seen} attention=${attention} groups=${groups} every=${every}
+        place=${place} choose=${(at) => (choose(at), pick(null), change({ row: '' }))} chosen=${chosen} pick=${pick}
+        selection=${selection} change=${change} found=${found} objects=${objects} />`}
       ${!groups.length && html`<${Sent} ...${seen} />`}
       ${every && html`<section id="heads" aria-label="Every head">
         <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}
@@ -2456,5 +2531,5 @@ const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Inline} seen=${seen} />`, document.getElementById('app'))
 
 return {  }
-})($answer_js, $canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $objects_js, $objects_view_js, $preact_js, $select_js, $selection_js, $text_view_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $objects_js, $objects_view_js, $preact_js, $select_js, $selection_js, $tasks_js, $text_view_js, $words_js)
 })()

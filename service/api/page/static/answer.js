@@ -1,27 +1,5 @@
-import { Found } from './objects.js'
 import { html, useState } from './preact.js'
 import { labelOf, lengthOf, percent, short } from './values.js'
-
-/**
- * What the model answered; `before` is its answer to the uncovered or other input, whose numbers stand beside. Of a
- * detector, `objects` says which one is seen (see useObjects), and `least` from which probability one is found.
- */
-export function Answer({ results, before, streaming, pinned, pin, replay, playing, objects, least }) {
-  const [{ labels, candidates, embedding, objects: found }] = results
-  if (found) return html`<${Found} found=${found} before=${before?.[0].objects} objects=${objects} least=${least} />`
-  if (labels?.some(({ score }) => score !== undefined)) {
-    return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
-  }
-  if (labels) return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
-  if (candidates) {
-    return candidates.map((some, mask) => html`
-      ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
-      <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
-  }
-  if (embedding) return html`<${Embedding} results=${results} />`
-  return html`<${Written} result=${results[0]} before=${before?.[0]} streaming=${streaming}
-    pinned=${pinned} pin=${pin} replay=${replay} playing=${playing} />`
-}
 
 /** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
 const chances = (list, key) => list?.map((one) => ({
@@ -45,7 +23,26 @@ function Bars({ shares, before = [] }) {
   return html`<ol class="labels">${shares.map(bar)}</ol>`
 }
 
-function Embedding({ results: [{ embedding }, second] }) {
+/**
+ * The likeliest classes, by their shares or their scores; here and below `before` is the answer to the uncovered or
+ * other input, whose numbers stand beside.
+ */
+export function Classes({ results: [{ labels }], before }) {
+  if (labels.some(({ score }) => score !== undefined)) {
+    return html`<ul>${labels.map(({ label, score }) => html`<li>${label}: ${short(score)}</li>`)}</ul>`
+  }
+  return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
+}
+
+/** What may stand behind each mask. */
+export function Masks({ results: [{ candidates }], before }) {
+  return candidates.map((some, mask) => html`
+    ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
+    <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
+}
+
+/** A vector, and how alike it is to that of a second text. */
+export function Vector({ results: [{ embedding }, second] }) {
   const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
   const length = (vector) => Math.sqrt(dot(vector, vector))
   const cosine = second && dot(embedding, second.embedding) / (length(embedding) * length(second.embedding))
@@ -56,9 +53,10 @@ function Embedding({ results: [{ embedding }, second] }) {
 }
 
 /** A generated text, token by token: each may be pinned, and shows what might have stood in its place. */
-function Written({ result, streaming, pinned, pin, before, replay, playing }) {
+export function Written({ results: [result], before, streaming, pinned, pin, replay, playing }) {
   const { tokens = [], score, finish_reason: reason } = result
   const shown = tokens[pinned]
+  const was = before?.[0].text
   const token = ({ text, log_probability: log }, at) => html`<button type="button" key=${at}
     aria-pressed=${at === pinned}
     aria-label=${text.trim() ? null : labelOf({ text })}
@@ -72,7 +70,7 @@ function Written({ result, streaming, pinned, pin, before, replay, playing }) {
     <p class="words" dir="auto" aria-live=${streaming ? 'off' : 'polite'}>
       ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
     </p>
-    ${before?.text !== undefined && before.text !== result.text && html`<p class="quiet">It was “${before.text}”.</p>`}
+    ${was !== undefined && was !== result.text && html`<p class="quiet">It was “${was}”.</p>`}
     ${shown?.alternatives?.length > 0 && html`
       <small>What might have stood in place of “${shown.text}”</small>
       <${Bars} shares=${chances(shown.alternatives, 'token')} />`}

@@ -101,26 +101,23 @@ function App() {
     const none = models.value && html`<p>No model is loaded.</p>`
     return html`<${Header} /><main>${problem} ${none}</main>${dialog}`
   }
-  const stale = main.busy || Boolean(main.refusal)
-  const parts = {
-    models: models.value, model, selection, change, about, input, answer, main, compared, drawn, objects, playing,
-    stale,
-  }
+  const chooses = { model, selection, change }
+  const seen = { input, main, drawn, objects }
   return html`
     <${Header} models=${models.value} model=${model} choose=${(name) => change(aboutModel(name))} missing=${missing} />
     <main>
       <div class="column">
-        <${Input} ...${parts} take=${take} />
-        <${Answers} ...${parts} problem=${problem} play=${play} />
+        <${Input} ...${chooses} about=${about} input=${input} take=${take} />
+        <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem} />
       </div>
       <div class="column wide">
-        <${Look} ...${parts} bitmap=${bitmap} />
-        <${Evaluation} ...${parts} />
-        <${Request} look=${main.look} selection=${selection} stale=${stale} again=${main.asked.again} />
+        <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} />
+        <${Evaluation} ...${chooses} ...${seen} />
+        <${Request} look=${main.look} selection=${selection} stale=${main.stale} again=${main.asked.again} />
       </div>
       <div class="column">
-        <${Controls} ...${parts} />
-        <${Heads} ...${parts} />
+        <${Controls} ...${chooses} models=${models.value} input=${input} main=${main} />
+        <${Heads} ...${chooses} ...${seen} />
       </div>
     </main>
     ${dialog}`

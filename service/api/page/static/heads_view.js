@@ -5,12 +5,14 @@ import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
-import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, objectOf, optionsOf, pinnedOf } from './selection.js'
+import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf } from './selection.js'
 import { queryOf } from './service.js'
+import { taskOf } from './tasks.js'
 import { EXPLAINS } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
-export function Heads({ answer, model, selection, change, input, main, objects, stale }) {
+export function Heads({ model, selection, change, input, main, objects }) {
+  const { stale, asked: { value: answer } } = main
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
@@ -37,59 +39,31 @@ export function Heads({ answer, model, selection, change, input, main, objects, 
   </section>`
 }
 
-/** Return the row of an evaluation: that of the pinned token, not of a pinned word. */
-const rowOf = (selection) => (selection.merge ? 0 : pinnedOf(selection) ?? 0)
-
-/** Return the number of the mask that is pinned: it is a row of what explains, else a token of the text; or 0. */
-function maskOf(model, selection, explains, rows, masks) {
-  const row = pinnedOf(selection) ?? 0
-  if (explains) return row < masks ? row : 0
-  const within = (some) => some.map(({ text }) => text).join('').split(model.inputs.mask).length - 1
-  return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
-}
-
 /** Return the options of one map of one row, as an evaluation takes it: of a class, a mask, or the pinned token. */
-function evaluated(model, selection, { rows = [], masks }) {
+function evaluated(model, selection, rows = [], masks) {
   const { queries, merge, ...options } = optionsOf(model, selection)
-  const row = rowOf(selection)
   if (options.heads !== undefined) options.heads = selection.heads.split(',')[0]
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
-  if (model.task === 'feature-extraction') options.against = { text: selection.pair } // what makes the two alike
-  else if (model.endpoints[0] === 'generate') options.target = row
-  else if (model.detection) {
-    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection)
-    if (queries !== undefined) options.queries = queries
-  }
-  else if (model.task === 'fill-mask') {
-    options.target = maskOf(model, selection, EXPLAINS.includes(options.attention), rows, masks)
-    if (queries !== undefined) options.queries = 'all' // that of the mask is among them
-  }
-  else if (queries !== undefined) options.queries = queries === 'all' ? row : queries
-  return { ...options, evaluate: 'deletion,insertion' }
-}
-
-/** Return the name of what an evaluation is of: a class, one of several masks, or a token that was written. */
-function scoredOf({ labels, candidates, tokens, objects }, { target, object, mask }, selection) {
-  const label = labels?.find(({ index }) => index === target)?.label
-    ?? objects?.find((one) => one.object === object)?.label
-  if (candidates?.length > 1 && mask !== undefined) return `mask ${mask + 1}`
-  return label ?? tokens?.[rowOf(selection)]?.text ?? 'the answer'
+  const seen = { queries, explains: EXPLAINS.includes(options.attention), rows, masks }
+  return { ...options, ...taskOf(model).scored(model, selection, seen), evaluate: 'deletion,insertion' }
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ answer, model, selection, input, main, drawn, objects, stale }) {
+export function Evaluation({ model, selection, input, main, drawn, objects }) {
+  const { stale, asked: { value: answer } } = main
   const [open, setOpen] = useState(false)
-  const alone = model.task === 'feature-extraction' && !selection.pair
+  const { compares, named } = taskOf(model)
+  const alone = compares && !selection.pair
   const kind = kindOf(model, selection)
   const rowless = hasObjects(kind) && objects.shown === null && !EXPLAINS.includes(methodOf(model, kind, selection))
   const result = answer?.results?.[0] ?? {}
   const ready = open && !alone && !rowless && answer?.id && answer.model.name === model.name
-  const query = ready && queryOf(evaluated(model, selection, { rows: drawn?.rows, masks: result.candidates?.length }))
+  const query = ready && queryOf(evaluated(model, selection, drawn?.rows, result.candidates?.length))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
   const evaluation = found.refusal ? null : found.value?.evaluation
   const parts = kind.key === 'image' ? 'patches' : 'tokens'
-  const label = scoredOf(result, evaluation ?? {}, selection)
+  const label = named(result, evaluation ?? {}, selection) ?? 'the answer'
   return html`<section id="evaluation" aria-label="Does it matter?">
     <details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
       <summary>Does it matter?</summary>

@@ -1,4 +1,3 @@
-import { Answer } from './answer.js'
 import { blobOf } from './canvas.js'
 import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
@@ -9,8 +8,9 @@ import { BetweenObjects } from './objects_view.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
 import { Select } from './select.js'
 import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
+import { taskOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
-import { EXPLAINS, METHODS, SORTS, TITLES, wordsOf } from './words.js'
+import { EXPLAINS, METHODS, SORTS, wordsOf } from './words.js'
 
 const NARROW = 6 // heads of a layer that fit beside the picture
 
@@ -102,22 +102,22 @@ function Inline({ seen }) {
   const objects = useObjects(found, selection, change)
   const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
   const [written, mark] = useState(null) // a token of the answer that is no row of the map
-  const answered = result.objects || result.labels || result.candidates || result.text !== undefined
+  const Answer = viewOf(result)
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
-  const parts = { seen, attention, groups, place, every, chosen, pick, selection, change, found, objects }
-  const names = ['inline', many && 'many', (answered || (every && !many)) && 'beside'].filter(Boolean).join(' ')
+  const names = ['inline', many && 'many', (Answer || (every && !many)) && 'beside'].filter(Boolean).join(' ')
   return html`
-    <header><h1>${seen.model}</h1><small>${TITLES[seen.task] ?? seen.task} ${seen.about}</small></header>
+    <header><h1>${seen.model}</h1><small>${taskOf(seen).title} ${seen.about}</small></header>
     <main class=${names}>
-      ${answered && html`<section id="answer" aria-label="Answer">
+      ${Answer && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
         <${Answer} results=${[result]} objects=${objects}
           pinned=${rows ? pinnedOf(selection) : written}
           pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
       </section>`}
-      ${groups.length > 0 && html`<${Looked} ...${parts}
-        choose=${(at) => (choose(at), pick(null), change({ row: '' }))} />`}
+      ${groups.length > 0 && html`<${Looked} seen=${seen} attention=${attention} groups=${groups} every=${every}
+        place=${place} choose=${(at) => (choose(at), pick(null), change({ row: '' }))} chosen=${chosen} pick=${pick}
+        selection=${selection} change=${change} found=${found} objects=${objects} />`}
       ${!groups.length && html`<${Sent} ...${seen} />`}
       ${every && html`<section id="heads" aria-label="Every head">
         <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}

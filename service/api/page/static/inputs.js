@@ -1,6 +1,6 @@
 import { examplePicture } from './image_file.js'
 import { html, useEffect, useRef, useState } from './preact.js'
-import { SECOND } from './words.js'
+import { taskOf } from './tasks.js'
 
 const THUMB = 88 // pixels of an example's longer side
 
@@ -12,9 +12,10 @@ export function TextInput({ model, input, take }) {
     setText(input?.text ?? '')
     setPair(input?.pair ?? '')
   }, [input?.text, input?.pair])
+  const { second } = taskOf(model)
   const send = (event) => {
     event.preventDefault()
-    take({ text, pair: SECOND[model.task] ? pair : '' })
+    take({ text, pair: second ? pair : '' })
   }
   const enter = (event) => {
     const composing = event.isComposing || event.keyCode === 229 // Enter takes what an input method offers; 229: Safari
@@ -28,7 +29,7 @@ export function TextInput({ model, input, take }) {
   return html`
     <form onSubmit=${send}>
       <label>Text ${field('text', text, setText)}</label>
-      ${SECOND[model.task] && html`<label>${SECOND[model.task]} ${field('pair', pair, setPair)}</label>`}
+      ${second && html`<label>${second} ${field('pair', pair, setPair)}</label>`}
       ${model.inputs.mask && html`<p class="quiet">${model.inputs.mask} stands for what is missing.</p>`}
       <button id="ask">Ask</button>
     </form>`

@@ -2,10 +2,9 @@ import { useAsked } from './asked.js'
 import { foundIn, imageLook, textLook } from './looks.js'
 import { useEffect, useMemo, useRef } from './preact.js'
 import { attentionOf, GONE, question } from './question.js'
-import {
-  askedOf, compareOf, detectionOf, generationOf, kindOf, layerOf, optionsOf, thresholdOf,
-} from './selection.js'
+import { askedOf, compareOf, kindOf, layerOf, optionsOf } from './selection.js'
 import { queryOf } from './service.js'
+import { taskOf, thresholdOf } from './tasks.js'
 
 const serials = new WeakMap() // of pictures: each is asked about once
 let serial = 0
@@ -22,10 +21,9 @@ function nameOf(input) {
  * that is undefined is still on its way; one that is null is none. With `from`, another look's answer is looked at.
  */
 export function useLook(model, input, selection, from = null) {
-  const generation = [generationOf(selection), selection.alternatives]
-  const detection = model && detectionOf(model, selection)
   const nothing = input === undefined ? undefined : null
-  const about = model && input ? JSON.stringify([model.name, nameOf(input), generation, detection]) : nothing
+  const about = !model || !input ? nothing
+    : JSON.stringify([model.name, nameOf(input), taskOf(model).options(model, selection)])
   const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
   const answer = from ?? asked
   const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
@@ -40,10 +38,10 @@ export function useLook(model, input, selection, from = null) {
     if (model?.state === 'ready' && answer.refusal?.status === 503) answer.again() // it was warming up
   }, [model?.state])
   const lost = look.refusal?.status === 404 && input?.kind === 'kept' && { ...look.refusal, message: GONE }
-  return {
-    asked: answer, look: look.value, refusal: answer.refusal ?? (lost || look.refusal),
-    busy: input === undefined || answer.busy || look.busy, again: answer.refusal ? answer.again : look.again,
-  }
+  const refusal = answer.refusal ?? (lost || look.refusal)
+  const busy = input === undefined || answer.busy || look.busy
+  const again = answer.refusal ? answer.again : look.again
+  return { asked: answer, look: look.value, refusal, busy, stale: busy || Boolean(refusal), again }
 }
 
 /** Ask once more where the service has forgotten an answer; in vain where only the service had its input. */
@@ -63,8 +61,7 @@ export function useForgotten({ refusal, value }, input, answer) {
 export const useDrawn = (look, heads) => useMemo(() => look && drawnOf(look, heads), [look, heads])
 
 function drawnOf({ attention, answer, model, kind, options, selection }, heads) {
-  const least = model.detection && thresholdOf(model, selection)
-  const found = foundIn(attention, answer.results?.[0].objects, least)
+  const found = foundIn(attention, answer.results?.[0].objects, thresholdOf(model, selection))
   if (kind.key === 'image') return imageLook(attention, kind, null, found)
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []

@@ -22,10 +22,10 @@ export function useObjects(found, selection, change) {
  * The objects that were found, surest first, as buttons: one that is pointed at or has the focus is looked at, a click
  * pins it. `before` are those of an answer whose numbers stand beside; `least` is the probability of one that is found.
  */
-export function Found({ found, before, least, objects }) {
+export function Found({ results: [{ objects: found }], before, least, objects }) {
   const above = least === undefined ? '' : ` above ${percent(least, 0)}`
   if (!found.length) return html`<p class="nothing">Nothing found${above}.</p>`
-  const old = new Map(before?.map(({ object, index, probability }) => [`${object} ${index}`, probability]))
+  const old = new Map(before?.[0].objects?.map(({ object, index, probability }) => [`${object} ${index}`, probability]))
   const item = ({ object, index, label, probability }) => {
     const was = old.get(`${object} ${index}`)
     const parts = html`

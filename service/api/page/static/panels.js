@@ -1,4 +1,3 @@
-import { Answer, GenerationOptions } from './answer.js'
 import { Compare } from './compare.js'
 import { LookControls } from './controls.js'
 import { DrawControls } from './drawing.js'
@@ -6,41 +5,35 @@ import { ImageView } from './image_view.js'
 import { Examples, TextInput } from './inputs.js'
 import { useDrawn } from './look.js'
 import { ImageInput } from './pad.js'
-import { Threshold } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
-import {
-  aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed, thresholdOf,
-} from './selection.js'
+import { aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed } from './selection.js'
 import { Streaming } from './streaming.js'
+import { taskOf, thresholdOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
-import { EXPLAINS, NOTHING, TITLES } from './words.js'
+import { EXPLAINS, NOTHING } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
 export function Input({ model, selection, change, about, input, take }) {
   const { id, text, example } = selection
   const [turn, setTurn] = useState(0) // of choices of an example: each drops what is typed
   const shown = example || (input && !text && !id ? '0' : '')
+  const { title, Options } = taskOf(model)
   const own = model.inputs.width
     ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take} />`
     : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} />`
   return html`<section id="input" aria-label="Input">
-    <p><strong>${TITLES[model.task] ?? model.task}</strong> ${model.about}</p>
+    <p><strong>${title}</strong> ${model.about}</p>
     <${Examples} examples=${model.examples} chosen=${shown}
       choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
     ${own}
-    ${model.endpoints[0] === 'generate' && html`
-      <${GenerationOptions} selection=${selection} change=${change} model=${model} />`}
-    ${model.detection && html`
-      <${Threshold} least=${thresholdOf(model, selection)} choose=${(threshold) => change({ threshold })} />`}
+    ${Options && html`<${Options} model=${model} selection=${selection} change=${change} />`}
   </section>`
 }
 
 /** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
-export function Answers({
-  model, selection, change, input, answer, main, compared, drawn, objects, playing, problem, play,
-}) {
-  const { busy, behind, refusal } = main.asked
+export function Answers({ model, selection, change, input, main, compared, drawn, objects, playing, problem, play }) {
+  const { value: answer, busy, behind, refusal } = main.asked
   const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
   const ofAnswer = (name) => kindOf(model, { kind: name }).query === 'target'
   const { name } = kindOf(model, selection)
@@ -50,10 +43,11 @@ export function Answers({
     pinned: rows ? playing ?? pinnedOf(selection) : null,
     pin: (row) => change({ ...shown, merge: '', row: rowNamed(row) }),
     objects,
-    least: model.detection && thresholdOf(model, selection),
+    least: thresholdOf(model, selection),
   }
   const results = answer?.results ?? (answer && drawn?.found?.length ? [{ objects: drawn.found }] : null)
-  const nothing = main.busy || main.refusal ? '' : answer ? 'The answer itself is not kept, its attention is.'
+  const others = compared.look && compared.answer?.results
+  const nothing = main.stale ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : NOTHING[model.state]
   const replay = !rows ? null : () => play(answer.results[0].tokens.length)
   return html`<section id="answer" aria-label="Answer" tabindex="-1">
@@ -61,20 +55,21 @@ export function Answers({
     ${problem}
     <div class=${old ? 'stale' : ''}>
       ${results
-        ? html`<${Answer} ...${shared} results=${results} streaming=${answer.streaming}
+        ? html`<${viewOf(results[0])} ...${shared} results=${results} streaming=${answer.streaming}
             replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
-      ${compared.answer?.results && compared.look && html`<div class=${compared.busy ? 'stale' : ''}>
+      ${others && html`<div class=${compared.busy ? 'stale' : ''}>
         <h3>${compared.there}</h3>
-        <${Answer} ...${shared} results=${compared.answer.results} before=${answer?.results} />
+        <${viewOf(others[0])} ...${shared} results=${others} before=${answer?.results} />
       </div>`}
     </div>
   </section>`
 }
 
 /** What the model looked at, and beside it the look that it is compared with. */
-export function Look({ model, selection, change, answer, main, compared, drawn, objects, playing, stale, bitmap }) {
-  const { look } = main
+export function Look({ model, selection, change, main, compared, drawn, objects, playing }) {
+  const { look, stale, asked: { value: answer } } = main
+  const bitmap = look?.answer.input.bitmap
   const beside = useDrawn(compared.look, selection.heads)
   const alike = beside && drawn && Boolean(beside.panels) === Boolean(drawn.panels) // they do not come at the same time
   const other = alike ? { ...compared, look: beside, source: compared.look.answer.input.bitmap } : null
@@ -119,11 +114,11 @@ function editOf({ answer: { input }, model }, change) {
 }
 
 /** What chooses the look, what it is compared with, and how it is drawn. */
-export function Controls({ models, model, selection, change, answer, input }) {
+export function Controls({ models, model, selection, change, main, input }) {
   const kind = kindOf(model, selection)
   const shared = { model, selection, change }
   return html`<section id="controls" aria-label="Controls">
-    <${LookControls} ...${shared} labels=${answer?.results?.[0].labels} />
+    <${LookControls} ...${shared} labels=${main.asked.value?.results?.[0].labels} />
     <${Compare} ...${shared} models=${models} input=${input} />
     <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'}
       asks=${kind.key !== 'object'} />

@@ -5,8 +5,9 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'` // for a shell
 /**
  * Return what was sent as a program in each language: the question, and the look at it by its id. `options` are those
  * of the look, `name` that of a picture's file, `source` the path that it is fetched from, if it is an example.
+ * `prints` is how Python prints the answer.
  */
-export function programs({ path, init }, options, { name, path: source }) {
+export function programs({ path, init }, options, { name, path: source }, prints) {
   const question = {
     path,
     key: hasKey(),
@@ -18,6 +19,7 @@ export function programs({ path, init }, options, { name, path: source }) {
     looks: `${addressOf('v1/attention')}/`,
     look: queryOf(options),
     options,
+    prints,
   }
   return { curl: curlOf(question), Python: pythonOf(question), JavaScript: javaScriptOf(question) }
 }
@@ -35,7 +37,7 @@ function curlOf({ key, file, source, body, type, address, looks, look }) {
   ].join('\n')
 }
 
-function pythonOf({ key, path, file, body, options: { attention, ...options } }) {
+function pythonOf({ key, path, file, body, options: { attention, ...options }, prints }) {
   const [place, query] = path.split('?')
   const [model, endpoint] = place.split('/').slice(2)
   const { inputs, ...given } = file ? { inputs: file, ...numbersOf(query) } : JSON.parse(body)
@@ -49,8 +51,7 @@ function pythonOf({ key, path, file, body, options: { attention, ...options } })
     `service = regard.connect(${JSON.stringify(address)})${key ? '  # REGARD_KEY holds the key' : ''}`,
     `model = service[${JSON.stringify(decodeURIComponent(model))}]`,
     `answer${both ? ', other' : ''} = model.${method}(${[text, ...keywordsOf(given)].join(', ')})`,
-    ...(endpoint === 'detect' ? ['for found in answer.objects:', '    print(found.label, found.box)']
-      : ['print(answer.json)']),
+    ...prints,
     `look = answer.look(${[JSON.stringify(attention), ...keywordsOf(options)].join(', ')})`,
     'for one in look.maps:',
     '    print(one.name, one.values.shape)',

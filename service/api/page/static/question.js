@@ -1,8 +1,8 @@
 import { blobOf } from './canvas.js'
 import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
-import { detectionOf, generationOf } from './selection.js'
 import { ask, BROKEN, listen, Refusal, stored } from './service.js'
+import { taskOf } from './tasks.js'
 
 const PREFIX = 'regard-picture-'
 const MOST_KEPT = 2 ** 21 // characters of a picture that outlives a reload
@@ -49,11 +49,10 @@ function restored(id) {
 /** Ask a model about an input. A generated text comes token by token: `show` is given what there is of the answer. */
 export async function question(model, input, selection, signal, show) {
   if (input.kind === 'kept') return { id: input.id, model, input, results: null }
-  const writes = model.endpoints[0] === 'generate'
-  const options = writes ? generationOf(selection) : detectionOf(model, selection)
-  if (writes && Number(selection.alternatives)) options.alternatives = Number(selection.alternatives)
+  const task = taskOf(model)
+  const options = task.options(model, selection)
   const request = requestOf(model, input, options)
-  if (!writes || (options.num_beams ?? 1) > 1) {
+  if (!task.streams || (options.num_beams ?? 1) > 1) {
     const { body, milliseconds, bytes } = await ask(request.path, { ...request.init, signal })
     return { id: body.id, model, input, results: body.results, request, milliseconds, bytes }
   }

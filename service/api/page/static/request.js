@@ -1,6 +1,7 @@
 import { html, useRef, useState } from './preact.js'
 import { programs } from './programs.js'
 import { queryOf, send } from './service.js'
+import { taskOf } from './tasks.js'
 import { short, unpackMap } from './values.js'
 
 const FORMS = ['png', 'npz', 'json']
@@ -17,7 +18,7 @@ export function requestOf(model, input, options) {
     return { path: query ? `${path}?${query}` : path, init: posted(input.blob, type) }
   }
   const { text, pair } = input
-  const inputs = !pair ? text : model.task === 'text-classification' ? { text, text_pair: pair } : [text, pair]
+  const inputs = pair ? taskOf(model).inputs(text, pair) : text
   return { path, init: posted(JSON.stringify({ inputs, ...options }), 'application/json') }
 }
 
@@ -48,7 +49,7 @@ export function Request({ look, selection, stale, again }) {
   const code = useRef(null)
   if (!look?.answer.request) return null
   const { answer, options: { encoding, ...readable } } = look
-  const shown = programs(answer.request, readable, answer.input)
+  const shown = programs(answer.request, readable, answer.input, taskOf(answer.model).prints)
   const copy = async () => {
     getSelection().selectAllChildren(code.current) // over plain HTTP there is no clipboard, and Ctrl+C must do
     const copied = await navigator.clipboard?.writeText(shown[language]).then(() => true, () => false)

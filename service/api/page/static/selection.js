@@ -1,3 +1,4 @@
+import { GENERATION, taskOf } from './tasks.js'
 import { range } from './values.js'
 import { EXPLAINS } from './words.js'
 
@@ -12,8 +13,6 @@ export const DEFAULTS = {
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
   source_language: '', target_language: '',
 }
-const LANGUAGES = ['source_language', 'target_language']
-const GENERATION = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
 export const aboutAnother = (part) => ({
@@ -24,7 +23,7 @@ export const aboutAnother = (part) => ({
 /** Return a part of a selection that begins to ask another model. */
 export const aboutModel = (model) => ({
   ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
-  ...Object.fromEntries([...GENERATION, ...LANGUAGES].map((name) => [name, ''])),
+  ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
 
 /** Return the row that is pinned, null without one. */
@@ -35,18 +34,6 @@ export const rowNamed = (row) => (row === null ? '' : String(row))
 
 /** Return whether rows of a kind are objects that a detector looks for. */
 export const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
-
-/** Return the number of the object that is pinned, null without one or where a model has no such object. */
-export function objectOf(model, { object }) {
-  return object !== '' && Number(object) < (model.detection?.objects ?? 0) ? Number(object) : null
-}
-
-/** Return the probability from which a detector's object counts as found. */
-export const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection.threshold : Number(threshold))
-
-/** Return the options of detection that are chosen. */
-export const detectionOf = (model, { threshold }) =>
-  model.detection && threshold !== '' ? { threshold: Number(threshold) } : {}
 
 /** Return the patches that are covered. */
 export const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
@@ -71,7 +58,7 @@ export function kindOf(model, selection) {
 
 /** Return the methods of a kind. An embedding is explained by another text only. */
 export function methodsOf(model, kind, pair) {
-  if (model.task !== 'feature-extraction' || (pair && !model.inputs.width)) return kind.methods
+  if (!taskOf(model).compares || (pair && !model.inputs.width)) return kind.methods
   return kind.methods.filter((one) => !EXPLAINS.includes(one))
 }
 
@@ -159,6 +146,7 @@ export function optionsOf(model, selection) {
   const image = kind.key === 'image'
   const speaks = image && kind.query !== 'image'
   const { through, fixed } = layersOf(model, method)
+  const task = taskOf(model)
   const options = { attention: method, kind: kind.name }
   if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
@@ -166,14 +154,11 @@ export function optionsOf(model, selection) {
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)
-    else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection)) // the rows of what is found
+    else if (hasObjects(kind)) Object.assign(options, task.options(model, selection)) // the rows of what is found
     else if (!image || speaks) options.queries = 'all'
     if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
-  if (explains && model.task === 'feature-extraction') options.against = { text: selection.pair }
-  else if (explains && model.detection) {
-    if (objectOf(model, selection) !== null) options.target = objectOf(model, selection) // else the surest
-  } else if (explains && selection.target) options.target = selection.target
+  if (explains) Object.assign(options, task.explained(model, selection))
   if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
 }
@@ -185,18 +170,8 @@ export function headOptionsOf(model, selection) {
   const patches = kind.key === 'image' && kind.query === 'image'
   if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
     options.queries = kind.prefix + pinnedOf(selection)
-  } else if (hasObjects(kind)) Object.assign(options, detectionOf(model, selection))
+  } else if (hasObjects(kind)) Object.assign(options, taskOf(model).options(model, selection))
   else if (!patches) options.queries = 'all'
   if (kind.key !== 'image') options.pool = 48
   return options
-}
-
-/** Return the options of generation that are chosen. */
-export function generationOf(selection) {
-  const chosen = (names) => names.filter((name) => selection[name] !== '')
-  return {
-    seed: 0,
-    ...Object.fromEntries(chosen(GENERATION).map((name) => [name, Number(selection[name])])),
-    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
-  }
 }

@@ -1,29 +1,11 @@
 /** Whether fingers point, which hover over nothing and have no keys. */
 export const TOUCH = matchMedia('(hover: none)').matches
 
-/** What each task answers. */
-export const TITLES = {
-  'image-classification': 'What is in the image?',
-  'object-detection': 'What is where in the image?',
-  'text-classification': 'What kind of text is it?',
-  'feature-extraction': 'Which numbers stand for it?',
-  'fill-mask': 'What is behind the mask?',
-  'text-generation': 'How does the text go on?',
-  'text2text-generation': 'What becomes of the text?',
-  'image-to-text': 'What are the words for the image?',
-}
-
 /** What is said where nothing was asked yet, by the model's state. */
 export const NOTHING = {
   ready: 'Ask something.',
   'warming up': 'The model is warming up.',
   failed: 'The model’s runs fail: the service’s log says why. It is tried again every few seconds.',
-}
-
-/** What the second text of a task is. */
-export const SECOND = {
-  'text-classification': 'Second text, for a model of pairs',
-  'feature-extraction': 'Second text, to compare',
 }
 
 /** What the numbers of each method are. */

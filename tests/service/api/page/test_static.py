@@ -90,6 +90,6 @@ def test_the_first_file_holds_nothing_that_the_policy_stops_and_names_no_strange
 
 
 def test_every_task_that_is_served_has_a_title():
-    titles = re.search(r"^export const TITLES = {(.*?)^}", (PAGE / "words.js").read_text(), re.DOTALL | re.MULTILINE)
-    assert titles
-    assert set(re.findall(r"'([a-z0-9-]+)':", titles[1])) == TASKS.keys()
+    tasks = re.search(r"^const TASKS = {(.*?)^}", (PAGE / "tasks.js").read_text(), re.DOTALL | re.MULTILINE)
+    assert tasks
+    assert set(re.findall(r"^  '([a-z0-9-]+)': {.*?title:", tasks[1], re.DOTALL | re.MULTILINE)) == TASKS.keys()

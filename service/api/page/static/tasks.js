@@ -1,0 +1,116 @@
+import { Classes, GenerationOptions, Masks, Vector, Written } from './answer.js'
+import { Found, Threshold } from './objects.js'
+import { html } from './preact.js'
+
+const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
+const LANGUAGES = ['source_language', 'target_language']
+
+/** Options of generation that another model does not keep. */
+export const GENERATION = [...NUMBERS, ...LANGUAGES]
+
+/** Return the options of generation that are chosen. */
+function generationOf(model, selection) {
+  const chosen = (names) => names.filter((name) => selection[name] !== '')
+  return {
+    seed: 0,
+    ...Object.fromEntries(chosen(NUMBERS).map((name) => [name, Number(selection[name])])),
+    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
+    ...(Number(selection.alternatives) && { alternatives: Number(selection.alternatives) }),
+  }
+}
+
+/** Return the probability from which a detector's object counts as found. */
+export const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection?.threshold : Number(threshold))
+
+/** Return what explains the object that is pinned, where a model has such an object: else the surest is explained. */
+const objectOf = (model, { object }) =>
+  (object !== '' && Number(object) < model.detection.objects ? { target: Number(object) } : {})
+
+/** Return the row of an evaluation: that of the pinned token, not of a pinned word. */
+const rowOf = ({ merge, row }) => (merge ? 0 : Number(row))
+
+/** Return the number of the mask that is pinned: it is a row of what explains, else a token of the text; or 0. */
+function maskOf(model, selection, { explains, rows, masks }) {
+  const row = Number(selection.row)
+  if (explains) return row < masks ? row : 0
+  const within = (some) => some.map(({ text }) => text).join('').split(model.inputs.mask).length - 1
+  return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
+}
+
+/**
+ * What a task answers has a `field` of its own, and a `View`. `options(model, selection)` are those of its question,
+ * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
+ * What explains it has `explained(model, selection)` as options. An evaluation is of one score: it has the options
+ * `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says whose.
+ */
+const CLASSES = {
+  field: 'labels',
+  View: Classes,
+  options: () => ({}),
+  inputs: (text, pair) => [text, pair],
+  prints: ['print(answer.json)'],
+  explained: (model, { target }) => (target ? { target } : {}),
+  scored: (model, selection, { queries }) =>
+    (queries === undefined ? {} : { queries: queries === 'all' ? rowOf(selection) : queries }),
+  named: ({ labels }, { target }) => labels?.find(({ index }) => index === target)?.label,
+}
+const OBJECTS = {
+  ...CLASSES,
+  field: 'objects',
+  View: Found,
+  Options: ({ model, selection, change }) => html`
+    <${Threshold} least=${thresholdOf(model, selection)} choose=${(threshold) => change({ threshold })} />`,
+  options: (model, { threshold }) => (threshold === '' ? {} : { threshold: Number(threshold) }),
+  prints: ['for found in answer.objects:', '    print(found.label, found.box)'],
+  explained: objectOf,
+  scored: (model, selection, { queries }) =>
+    ({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
+  named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
+}
+const VECTOR = { // `compares`: its score is how alike two texts are
+  ...CLASSES,
+  field: 'embedding',
+  View: Vector,
+  compares: true,
+  explained: (model, { pair }) => ({ against: { text: pair } }),
+  scored: (model, { pair }) => ({ against: { text: pair } }),
+}
+const MASKS = {
+  ...CLASSES,
+  field: 'candidates',
+  View: Masks,
+  scored: (model, selection, { queries, ...seen }) => // the row of the mask is among all
+    ({ target: maskOf(model, selection, seen), ...(queries !== undefined && { queries: 'all' }) }),
+  named: ({ candidates }, { mask }) => (candidates?.length > 1 && mask !== undefined ? `mask ${mask + 1}` : null),
+}
+const WRITTEN = { // `streams`: it comes token by token
+  ...CLASSES,
+  field: 'tokens',
+  View: Written,
+  Options: GenerationOptions,
+  streams: true,
+  options: generationOf,
+  scored: (model, selection) => ({ target: rowOf(selection) }),
+  named: ({ tokens }, evaluation, selection) => tokens?.[rowOf(selection)]?.text,
+}
+const TASKS = { // `title` is the question, `second` what a second text is
+  'image-classification': { ...CLASSES, title: 'What is in the image?' },
+  'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
+  'text-classification': {
+    ...CLASSES,
+    title: 'What kind of text is it?',
+    second: 'Second text, for a model of pairs',
+    inputs: (text, pair) => ({ text, text_pair: pair }),
+  },
+  'feature-extraction': { ...VECTOR, title: 'Which numbers stand for it?', second: 'Second text, to compare' },
+  'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
+  'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
+  'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
+  'image-to-text': { ...WRITTEN, title: 'What are the words for the image?' },
+}
+
+/** Return what the page knows of a model's task. */
+export const taskOf = ({ task }) => TASKS[task] ?? { ...CLASSES, title: task }
+
+/** Return the view of an answer; nothing where it holds attention alone. */
+export const viewOf = (result) => Object.values(TASKS).find(({ field }) => result[field])?.View
