@@ -60,7 +60,7 @@ class Asked:
     """Who asks again; None of an asynchronous client, whose models have `look`, and of an answer that was pickled."""
     is_of_batch: bool = False
     """True if the request had other inputs, too."""
-    is_repeatable: bool = True
+    is_repeatable: bool = field(default=True, repr=False)
     """True if the same input gives the same answer: nothing is drawn at random, or from a seed."""
 
     def __getstate__(self) -> Json:
