@@ -1,6 +1,6 @@
 """The OpenAPI description of what Hugging Face's clients post and get."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -8,15 +8,9 @@ from service.api.hugging_face.tei import DecodeParameters, EmbedParameters, Pred
 from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
 from service.api.openapi.components import refusals as described_refusals
 from service.api.openapi.requests import BINARY, TextPair
-from service.api.pipelines.masks import FillMaskParameters
-from service.api.pipelines.parameters import (
-    EmbeddingParameters,
-    GenerationParameters,
-    ImageClassificationParameters,
-    ObjectDetectionParameters,
-    TextClassificationParameters,
-    TextEmbeddingParameters,
-)
+from service.api.openapi.tasks import TASKS
+from service.api.openapi.tasks.labels import ScoredLabel
+from service.api.openapi.tasks.written import WrittenEvent
 from service.options.base import Options
 from service.options.predictions import TextOptions
 
@@ -66,77 +60,6 @@ def document(name: str, inputs: Json, **more: Json) -> Json:
 TEXT: Json = {"type": "string"}
 TEXT_OR_TEXTS: Json = {"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}
 LIST_OF_VECTORS: Json = list_of(list_of({"type": "number"}))
-
-
-class ScoredLabel(Part):
-    """A class and its score."""
-
-    label: str
-    score: float
-
-
-class PixelBox(Part):
-    """A rectangle, in whole pixels of the image as it was sent, upright."""
-
-    xmin: int
-    ymin: int
-    xmax: int
-    ymax: int
-
-
-class ScoredObject(Part):
-    """An object of an image: its class, its score, and where it is."""
-
-    score: float
-    label: str
-    box: PixelBox
-
-
-class FilledMask(Part):
-    """A token that a mask may stand for, with the whole text that it makes."""
-
-    score: float
-    token: int
-    token_str: str
-    sequence: str
-
-
-class WrittenToken(Part):
-    """A generated token."""
-
-    id: int
-    text: str
-    logprob: float
-    special: bool
-
-
-class WrittenDetails(Part):
-    """Why a text ended, and its tokens."""
-
-    finish_reason: Literal["eos_token", "length"]
-    generated_tokens: int
-    seed: int | None
-    prefill: list[Any] | None = None
-    tokens: list[WrittenToken] | None = None
-    input_length: int | None = Field(None, description="of a stream")
-
-
-class WrittenText(Part):
-    """A generated text, under the names that clients of each task read."""
-
-    generated_text: str
-    translation_text: str | None = None
-    summary_text: str | None = None
-    details: WrittenDetails | None = None
-
-
-class WrittenEvent(Part):
-    """The data of one event of a stream; the last one has the text."""
-
-    index: int
-    token: WrittenToken
-    generated_text: str | None
-    details: WrittenDetails | None
 
 
 class Similarity(Options):
@@ -195,22 +118,14 @@ class TokenizedToken(Part):
 
 
 LABELS = list_of(COMPONENTS.schema(ScoredLabel))
-_ANSWERS: tuple[type[BaseModel], ...] = (ScoredLabel, ScoredObject, FilledMask, WrittenText)
+_ANSWERS: list[type[BaseModel]] = [answer for task in TASKS for answer in task.ANSWERS]
 _LISTED = [*any_of(*_ANSWERS)["anyOf"], {"type": "number"}]
 _ONE: Json = {"anyOf": [TEXT, COMPONENTS.schema(TextPair)]}
 _INPUTS: Json = {
     "anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 1}, COMPONENTS.schema(Similarity)]
 }
 _PARAMETERS: Json = {
-    **any_of(
-        TextClassificationParameters,
-        ImageClassificationParameters,
-        ObjectDetectionParameters,
-        TextEmbeddingParameters,
-        EmbeddingParameters,
-        FillMaskParameters,
-        GenerationParameters,
-    ),
+    **any_of(*(kind for task in TASKS for kind in task.PARAMETERS)),
     "description": "of the model's task; they may stand beside inputs too",
 }
 _OPTIONS: Json = {"type": "object", "description": "such as wait_for_model, of older clients; without effect"}

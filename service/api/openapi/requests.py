@@ -9,10 +9,7 @@ from service.api.openapi.components import COMPONENTS, Json, without_null
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions
 from service.options.generation import GenerateOptions
-from service.options.masks import FillMaskOptions
 from service.options.predictions import (
-    ClassifyOptions,
-    ClassifyTextOptions,
     DetectOptions,
     TextOptions,
     Threshold,
@@ -29,60 +26,34 @@ class TextPair(Options):
     text_pair: str
 
 
-class _Images(Options):
+class Images(Options):
+    """Images in base64, and attention."""
+
     images: list[Base64] = Field(description="encoded, in base64")
     attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 
-class _Texts(Options):
+class Texts(Options):
+    """Texts, and attention."""
+
     inputs: str | list[str]
     attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 
-class _TextsOrPairs(Options):
+class TextsOrPairs(Options):
+    """Texts or pairs of texts, and attention."""
+
     inputs: str | TextPair | list[str | TextPair]
     attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 
-class ClassifyImages(ClassifyOptions, _Images):
-    """Images to classify."""
-
-
-class ClassifyTexts(ClassifyTextOptions, _TextsOrPairs):
-    """Texts to classify."""
-
-
-class DetectImages(DetectOptions, _Images):
-    """Images to find objects in."""
-
-
-class EmbedImages(RequestOptions, _Images):
-    """Images to embed."""
-
-
-class EmbedTexts(TextOptions, _Texts):
-    """Texts to embed."""
-
-
-class FillMasks(FillMaskOptions, _Texts):
-    """Texts with masks to fill."""
-
-
-class GenerateFromImages(GenerateOptions, _Images):
-    """Images to generate texts from."""
-
-
-class GenerateFromTexts(GenerateOptions, _Texts):
-    """Texts to generate others from, or to continue."""
-
-
-class AttendImages(GenerateOptions, _Images):
+class AttendImages(GenerateOptions, Images):
     """Images to attend to. `threshold` is of detectors; all options but it and `priority` of models that generate."""
 
     threshold: Threshold = None
 
 
-class AttendTexts(GenerateOptions, TextOptions, _TextsOrPairs):
+class AttendTexts(GenerateOptions, TextOptions, TextsOrPairs):
     """Texts to attend to. `truncate` and pairs are of models that predict, the other options of those that generate."""
 
 

@@ -1,0 +1,61 @@
+"""What a classification takes and answers."""
+
+from pydantic import Field
+
+from service.api.openapi.answers import Answer, Result
+from service.api.openapi.components import Part, any_of
+from service.api.openapi.predictions import prediction
+from service.api.openapi.requests import Images, TextsOrPairs, form, images_or, query
+from service.api.pipelines.parameters import (
+    ImageClassificationParameters,
+    TextClassificationParameters,
+)
+from service.options.attention import AttentionOptions
+from service.options.base import RequestOptions
+from service.options.predictions import ClassifyOptions, ClassifyTextOptions
+
+
+class Label(Part):
+    """A class and its probability, or its score."""
+
+    label: str
+    index: int
+    probability: float | None = Field(None, description="of every model except those that answer a score")
+    score: float | None = Field(None, description="the logit itself, of cross-encoders that declare no activation")
+
+
+class ClassifiedResult(Result):
+    """Labels of one image or text."""
+
+    labels: list[Label] = Field(description="best first")
+
+
+class Classified(Answer):
+    """Answer of classify."""
+
+    results: list[ClassifiedResult] = Field(description="one per input, in order")
+
+
+class ClassifyImages(ClassifyOptions, Images):
+    """Images to classify."""
+
+
+class ClassifyTexts(ClassifyTextOptions, TextsOrPairs):
+    """Texts to classify."""
+
+
+class ScoredLabel(Part):
+    """A class and its score."""
+
+    label: str
+    score: float
+
+
+NAME = "classify"
+OPERATION = prediction(
+    Classified,
+    images_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
+    query(RequestOptions, ClassifyOptions, AttentionOptions),
+)
+PARAMETERS = (TextClassificationParameters, ImageClassificationParameters)
+ANSWERS = (ScoredLabel,)

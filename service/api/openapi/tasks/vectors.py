@@ -1,0 +1,45 @@
+"""What an embedding takes and answers."""
+
+from pydantic import Field
+
+from service.api.openapi.answers import Answer, Result
+from service.api.openapi.components import any_of
+from service.api.openapi.predictions import prediction
+from service.api.openapi.requests import Images, Texts, form, images_or, query
+from service.api.pipelines.parameters import (
+    EmbeddingParameters,
+    TextEmbeddingParameters,
+)
+from service.options.attention import AttentionOptions
+from service.options.base import RequestOptions
+from service.options.predictions import TextOptions
+
+
+class EmbeddedResult(Result):
+    """The vector of one text or image."""
+
+    embedding: list[float]
+
+
+class Embedded(Answer):
+    """Answer of embed."""
+
+    results: list[EmbeddedResult] = Field(description="one per input, in order")
+
+
+class EmbedImages(RequestOptions, Images):
+    """Images to embed."""
+
+
+class EmbedTexts(TextOptions, Texts):
+    """Texts to embed."""
+
+
+NAME = "embed"
+OPERATION = prediction(
+    Embedded,
+    images_or(any_of(EmbedImages, EmbedTexts), form("ImageForm")),
+    query(RequestOptions, AttentionOptions),
+)
+PARAMETERS = (TextEmbeddingParameters, EmbeddingParameters)
+ANSWERS = ()
