@@ -9,7 +9,6 @@ import structlog
 
 from contract.names import listed
 from service.explanations.query import methods_of
-from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
 from service.runtime.providers import PROVIDERS
 from service.settings import Settings
@@ -19,12 +18,6 @@ log = structlog.get_logger()
 
 PICTURE = "tests/data/digits/seven.png"
 """Of the repository; elsewhere there is none to send."""
-EXAMPLE_TEXTS = {
-    "text2text-generation": "the twenty-third of March 2021",
-    "text-generation": "Once upon a time",
-    "fill-mask": "The cat sat on the {mask}.",
-}
-"""A text to try, by task. Other tasks use a plain sentence."""
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 # these are compared, not bound
 KEY = '-H "Authorization: Bearer $REGARD_KEY" '
 """The shell puts the key of whoever asks in its place."""
@@ -57,8 +50,7 @@ def command_to_try(url: str, served: list[ServedModel], *, needs_key: bool) -> s
     for one in served:
         endpoint = f"{url}/v1/models/{one.manifest.name}/{one.endpoints[0]}"
         if one.inputs.tokenizer:
-            text = EXAMPLE_TEXTS.get(one.manifest.task, "The cat sat on the mat.")
-            body = json.dumps({"inputs": text.format(mask=one.mask) if isinstance(one, Predictor) else text})
+            body = json.dumps({"inputs": one.example_text})
             return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"
         if has_picture:
             few = "top_k=1&" if one.endpoints[0] == "classify" else ""

@@ -45,6 +45,7 @@ class Generator(ServedModel):
             reason = f"asks for num_beams {generation.num_beams}, REGARD_MAX_BEAMS allows {settings.max_beams}"
             raise ArtifactError(artifact.path(MANIFEST), reason)
         self.generation = generation
+        self.example_text = "Once upon a time" if self.continues else "the twenty-third of March 2021"
         at_once = settings.batch_rows * self.limit(GenerateOptions(), 1)
         self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, at_once=at_once)
         if generation.tokenizer:

@@ -30,6 +30,7 @@ class MaskFiller(Predictor):
             raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
         self.tokenizer, self.mask_index = self.inputs.tokenizer, self.inputs.rule.mask
         self.mask = self.tokenizer.piece(self.mask_index)
+        self.example_text = f"The cat sat on the {self.mask}."
 
     def complete_input(self, item: ModelInput) -> ModelInput:
         """Return the input with the positions of its masks. Raises Unacceptable for none or too many."""

@@ -97,6 +97,8 @@ class ServedModel:
     tasks: ClassVar[tuple[Task, ...]]
     endpoints: ClassVar[tuple[str, ...]]
     """The ends of the paths that serve it."""
+    example_text = "The cat sat on the mat."
+    """A text to try it on."""
     roles: ClassVar[tuple[Role, ...]]
     attention_lane: Lane[AttentionJob, RawMaps]
     gradient_lanes: Mapping[GradientMethod, Lane[GradientJob, Found]]

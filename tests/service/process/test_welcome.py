@@ -17,7 +17,9 @@ KEY = "a-key-that-nobody-may-read"
 
 def model(name, task, tokenizer=None):
     manifest = SimpleNamespace(name=name, task=task, attention=())
-    return SimpleNamespace(manifest=manifest, endpoints=["classify"], inputs=SimpleNamespace(tokenizer=tokenizer))
+    return SimpleNamespace(
+        manifest=manifest, endpoints=["classify"], example_text="", inputs=SimpleNamespace(tokenizer=tokenizer)
+    )
 
 
 IMAGES, TEXTS = model("digits", "image-classification"), model("dates", "text2text-generation", "a tokenizer")
