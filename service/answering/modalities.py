@@ -4,7 +4,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from service.errors import about_input
 from service.inputs.image_inputs import ImageInputs
@@ -36,49 +36,6 @@ class PendingInput:
         return "" if isinstance(self.given, bytes) else self.given
 
 
-class Modality(Protocol):
-    """How a model's inputs are measured and decoded, and which options they have."""
-
-    accepted: tuple[type, ...]
-    """The types of its inputs."""
-
-    @property
-    def options(self) -> type[RequestOptions]:
-        """The options of a prediction."""
-
-    @property
-    def classify_options(self) -> type[ClassifyOptions]:
-        """The options of a classification."""
-
-    def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
-        """Return the lengths of axes that inputs probably have, judged by the inputs before them."""
-
-    async def prepare(
-        self,
-        state: State,
-        given: Sequence[bytes | Text],
-        truncate: Sequence[bool] = (),
-        languages: LanguageTokens = MODEL_LANGUAGES,
-        count: int | None = None,
-    ) -> list[PendingInput]:
-        """Return the inputs with their lengths. Raises what tokenizing texts and the headers of images do.
-
-        `truncate` says of which texts the end is cut off if they are too long; by default, of none. `languages` are
-        those of texts. So many as `count` are the request's own, by default all; the last may be compared with them.
-        """
-
-    def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
-        """Return the options for asking about a stored request."""
-
-    def upright(
-        self, state: State, given: bytes | Text, options: RequestOptions
-    ) -> AbstractAsyncContextManager[Pixels | None]:
-        """Return the pixels of an image as it was sent, upright; None for a text."""
-
-    def limits(self, settings: Settings) -> dict[str, object]:
-        """Return what `GET /v1/models/{model}` says of the limits of its inputs."""
-
-
 class Images:
     """Images: their lengths are the same for all, and each is decoded in a confined process."""
 
@@ -101,7 +58,10 @@ class Images:
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
     ) -> list[PendingInput]:
-        """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image."""
+        """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image.
+
+        The first `count` are the request's own, by default all; the last may be compared with them.
+        """
         images = [one for one in given if isinstance(one, bytes)]
         request = state.decoders.request(images, count)
         return [
@@ -154,7 +114,7 @@ class Texts:
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
     ) -> list[PendingInput]:
-        """Tokenize all texts."""
+        """Tokenize all texts; cut off the end of those that `truncate` says, if they are too long."""
 
         def decode(one: tuple[int, bytes | Text, bool]) -> ModelInput:
             number, text, cut = one
@@ -216,6 +176,7 @@ async def _ready(item: ModelInput) -> ModelInput:
     return item
 
 
+Modality: TypeAlias = Images | Texts
 MODALITIES: dict[str, Callable[[ServedModel, Any], Modality]] = {"image": Images, "text": Texts}
 """By the modality of an input's rule."""
 

@@ -2,14 +2,13 @@
 
 import base64
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 from starlette.requests import Request
 
 from service.api.reading.request_parsing import (
     JSON,
     RAW,
-    ParsedRequest,
     check_count,
     parse_texts,
     read_image,
@@ -23,45 +22,16 @@ from service.repository.models.served_model import ServedModel
 from service.settings import Settings
 
 
-class Sort(Protocol):
-    """One sort of input."""
-
-    name: str
-    """Of the tensor that must be given."""
-
-    def most_bytes(self, settings: Settings) -> int:
-        """Return the most bytes of a document of inputs."""
-
-    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
-        """Read a request of our own protocol. Raises the refusals of `request_parsing`."""
-
-    async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
-        """Return the input that a body of this media type is; None where it is a document."""
-
-    async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
-        """Return the inputs of a JSON value: one, or a list. Raises Unacceptable, Malformed and TooLarge."""
-
-    async def of_strings(
-        self, name: str, content: str | None, texts: list[str], settings: Settings
-    ) -> Sequence[bytes | Text]:
-        """Return inputs of the strings of a tensor, which hold what `content` says."""
-
-    def of_bytes(self, name: str, elements: list[bytes], settings: Settings) -> Sequence[bytes | Text]:
-        """Return inputs of elements that came in binary. Raises Malformed and TooLarge."""
-
-
 class Images:
     """Encoded images; in JSON as base64."""
 
     name = "image"
+    """Of the tensor that must be given."""
+    read = staticmethod(read_images)
 
     def most_bytes(self, settings: Settings) -> int:
         """Return the limit of bodies."""
         return settings.max_body_bytes
-
-    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
-        """Read a raw body, a form or a JSON document."""
-        return await read_images(request, settings)
 
     async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
         """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
@@ -100,14 +70,11 @@ class Texts:
     """Texts, and pairs of texts."""
 
     name = "text"
+    read = staticmethod(read_texts)
 
     def most_bytes(self, settings: Settings) -> int:
         """Return the limit of texts."""
         return settings.max_text_bytes
-
-    async def read(self, request: Request, settings: Settings) -> ParsedRequest:
-        """Read a JSON document."""
-        return await read_texts(request, settings)
 
     async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
         """Return None: texts come in documents."""
@@ -140,6 +107,7 @@ def _of_base64(name: str, text: str) -> bytes:
         raise Malformed(f"{name}: must be base64, as its content_type says") from error
 
 
+Sort: TypeAlias = Images | Texts
 SORTS: dict[str, Sort] = {"image": Images(), "text": Texts()}
 """By the modality of an input's rule."""
 

@@ -87,10 +87,10 @@ def _row(served: Predictor, logits: Prediction) -> Row:
 
 def likeliest_labels(manifest: Manifest, logits: Prediction, top_k: int | None) -> list[tuple[str, int, float]]:
     """Return the likeliest labels with their indices and probabilities or scores, best first; equals by index."""
-    chances, names = probabilities(logits, manifest.scores), manifest.labels
+    chances = probabilities(logits, manifest.scores)
     best = np.argsort(-chances, kind="stable")[:top_k]
     return [
-        (names[index] if names else str(index), index, chance)
+        (manifest.label_of(index), index, chance)
         for index, chance in zip(best.tolist(), chances[best].tolist(), strict=True)
     ]
 

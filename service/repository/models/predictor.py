@@ -90,8 +90,7 @@ class Predictor(ServedModel):
 
     def class_entry(self, index: int) -> dict[str, object]:
         """Return what an answer says of a class: its index and label."""
-        names = self.manifest.labels
-        return {"index": index, "label": names[index] if names else str(index)}
+        return {"index": index, "label": self.manifest.label_of(index)}
 
     def against_entry(self, query: AttentionQuery) -> dict[str, object]:
         """Return what an answer says of the class that targets are explained against; nothing without one."""
