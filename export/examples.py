@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from contract.manifest import COMPARING, MAX_EXAMPLE_CHARACTERS, MAX_PICTURE_BYTES, MOST_EXAMPLES, Example, Task
 from export.errors import CheckpointError
 from export.plan import Source
+from export.tasks.text import TEXT_TASKS
 
 Texts: TypeAlias = tuple[str, ...]
 """A text, or two."""
@@ -60,9 +61,14 @@ def _fault(source: Source, tokenizer: Tokenizer, texts: Texts) -> str | None:
     for tokens in found:
         if not 1 <= len(tokens) <= source.text.max_tokens:
             return f"must have 1 to {source.text.max_tokens} tokens, given {len(tokens)}"
-    if source.task == "fill-mask" and source.text.mask not in found[0]:
+    if _holds_masks(source) and source.text.mask not in found[0]:
         return f"must hold {mask_of(source)}, given none"
     return None
+
+
+def _holds_masks(source: Source) -> bool:
+    """Return whether texts must hold a mask, which is answered."""
+    return source.task in TEXT_TASKS and TEXT_TASKS[source.task].places is not None
 
 
 def mask_of(source: Source) -> str:
@@ -75,7 +81,7 @@ def mask_of(source: Source) -> str:
 def with_texts_of_task(source: Source) -> Source:
     """Return a source with the examples of its task, as far as it takes them."""
     texts = TASK_TEXTS.get(source.task, ()) if source.text else ()
-    if source.task == "fill-mask":
+    if _holds_masks(source):
         texts = tuple((text.replace(MASK, mask_of(source)),) for (text,) in texts)
     return with_texts(source, texts)[0]
 

@@ -63,7 +63,7 @@ MAY_KNOW = {
     "export.graphs": "errors plan traced",
     "export.checks": "errors plan traced",
     "export.checkpoints": "errors plan tasks",
-    "export.examples": "errors plan",
+    "export.examples": "errors plan tasks",
     "export.presentation": "errors examples plan",
     "export.bundled": "checkpoints errors plan presentation tasks",
     "export.pipeline": "checks errors graphs pack plan progress tasks traced",

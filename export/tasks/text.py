@@ -1,5 +1,6 @@
 """The plan of a text encoder that classifies texts, embeds them or fills their gaps."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from contract.input_rules import TextRule
@@ -17,6 +18,26 @@ from export.tasks.ports import (
 from export.traced.texts import TracedTextEncoder
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
 from model.parts.heads import Pool, first_state
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """What is particular to a task of text encoders."""
+
+    labelled: bool = False
+    """True if its answers are logits of labels."""
+    places: str | None = None
+    """The input that holds the positions that are answered; by default a text has one answer.
+
+    A model that answers tokens at places needs a mask token, and its last layer may repeat the embedding.
+    """
+
+
+TEXT_TASKS: dict[Task, TextTask] = {
+    "text-classification": TextTask(labelled=True),
+    "feature-extraction": TextTask(),
+    "fill-mask": TextTask(places="masked"),
+}
 
 
 def text_model(
@@ -40,10 +61,11 @@ def text_model(
     upper_bounds: UpperBounds = {"source": config.vocabulary, "source_types": max(config.types, 1)}
     if config.types:
         ports.append(token_port("source_types", "source"))
-    if task == "fill-mask":
-        ports.append(token_port("masked"))
-        upper_bounds["masked"] = "source"
-    answer = answer_port(model, task, "batch", *(("masked",) if task == "fill-mask" else ()))
+    places = [place for place in (TEXT_TASKS[task].places,) if place]
+    for place in places:
+        ports.append(token_port(place))
+        upper_bounds[place] = "source"
+    answer = answer_port(model, task, "batch", *places)
     traced = TracedTextEncoder(model, (kind,), typed=config.types > 0)
     base = base_plan(traced, tuple(ports), (answer,), {}, config.width, upper_bounds)
     long = min(config.length, MAX_VERIFIED_TOKENS)

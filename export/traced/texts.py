@@ -14,7 +14,7 @@ from model.parts.cache import recording
 class TracedTextEncoder(Traced):
     """A text encoder: tokens -> the answer of its head.
 
-    Inputs are source and source_visible, token types if the model is `typed`, and for fill-mask the masked positions.
+    Inputs are source and source_visible, token types if the model is `typed`, and of some tasks the answered positions.
     """
 
     stacks = ("encoder",)

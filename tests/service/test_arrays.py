@@ -1,8 +1,11 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from service.api.responses import Labels
+from service.api.tasks.labels import Labels
 from service.arrays import padded, probabilities, softmax
+from service.options.predictions import ClassifyOptions
 from tests.samples.small_manifest import manifest_of
 
 
@@ -31,5 +34,5 @@ def test_logits_are_probabilities_of_one_or_of_each_or_answered_as_they_are():
 
 def test_a_label_whose_logit_is_answered_has_a_score_and_no_probability():
     manifest = manifest_of(task="text-classification", labels=("LABEL_0",), scores="identity")
-    shown = Labels(manifest, 1)(np.array([7.25], np.float32))
+    shown = Labels().shown(SimpleNamespace(manifest=manifest), ClassifyOptions(top_k=1))(np.array([7.25], np.float32))
     assert shown == {"labels": [{"label": "LABEL_0", "index": 0, "score": 7.25}]}

@@ -28,7 +28,7 @@ from export.checkpoints.reading.tokenizers.tokenizer import (
 from export.checkpoints.reading.tokenizers.vocabulary_files import SETTINGS_FILE
 from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.text import text_model
+from export.tasks.text import TEXT_TASKS, text_model
 from model.architectures.text_encoder import TextEncoderConfig, text_encoder
 from model.parts.feed_forward import ACTIVATIONS
 from model.parts.heads import FirstClassifier, MaskedWords, Pool, Unit
@@ -73,7 +73,7 @@ class TextFamily(Family[C]):
 
     def head_names(self, config: C, task: Task) -> Names:
         """Return a head's names."""
-        if task != "fill-mask":
+        if not TEXT_TASKS[task].places:
             return self.heads[task]
         if not config.tie_word_embeddings:
             return {**self.heads[task], self.output_bias: spare("head.output.bias"), self.output_layer: "head.output"}
@@ -93,11 +93,12 @@ class TextFamily(Family[C]):
         module = text_encoder(sizes, self._head(config, sizes, task, declared))
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
-        if task == "text-classification":
+        labelled = TEXT_TASKS[task].labelled
+        if labelled:
             check_declaration(checkpoint)
             _check_pairs(tokenizer, sizes)
         text = text_rule(checkpoint, tokenizer, sizes.length, declared.max_tokens)
-        if task == "fill-mask" and text.mask is None:
+        if TEXT_TASKS[task].places and text.mask is None:
             raise CheckpointError(f"{SETTINGS_FILE}: must name a mask_token that {TOKENIZER_FILE} holds")
         module, unused = self.fill(module, checkpoint, config, task)
         return text_model(
@@ -108,16 +109,16 @@ class TextFamily(Family[C]):
             task=task,
             text=text,
             tokenizer=tokenizer.to_str(pretty=True),
-            labels=config.labels if task == "text-classification" else (),
-            scores=_scores(checkpoint, config) if task == "text-classification" else "softmax",
+            labels=config.labels if labelled else (),
+            scores=_scores(checkpoint, config) if labelled else "softmax",
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
-        if task == "feature-extraction":
-            return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
-        if task == "text-classification":
+        if TEXT_TASKS[task].labelled:
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
+        if not TEXT_TASKS[task].places:
+            return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
         activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
         return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))
 
