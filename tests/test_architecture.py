@@ -6,9 +6,11 @@ import sys
 import tomllib
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from typing import get_args
 
 import pytest
 
+from contract.manifest import Method, Task
 from service import VERSION
 from tests.conftest import ROOT
 
@@ -104,6 +106,8 @@ IMPORTED_BY_DECODERS = {
     "typing_inspection",
 }  # fmt: skip
 """Beside the standard library; ARCHITECTURE.md says what they are for."""
+MOST_COMPARISONS = 10
+"""Of the service, with the name of a task or of a method: what is particular to one is a row of a table."""
 MOST_LINES = 400
 LONG_FILES: dict[str, str] = {}
 """Files of more lines, and why."""
@@ -226,6 +230,23 @@ def test_what_decodes_images_in_confined_processes_imports_nothing_of_http():
     assert not loaded & TOO_HEAVY_FOR_DECODERS
     known = sys.stdlib_module_names | IMPORTED_BY_DECODERS
     assert {name for name in loaded - known if not name.startswith("_")} == set()
+
+
+def names_a_task_or_method(node):
+    names = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+    return bool(names & {*get_args(Task), *get_args(Method), "best"}) or "_TASKS" in ast.unparse(node)
+
+
+def test_the_service_asks_tables_rather_than_compare_names_of_tasks_and_methods():
+    found = [
+        f"{module}: {ast.unparse(node)}"
+        for module, file in files("service").items()
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Compare)
+        and ast.unparse(node.left).rpartition(".")[2] in ("task", "method")
+        and any(names_a_task_or_method(one) for one in node.comparators)
+    ]
+    assert len(found) <= MOST_COMPARISONS, found
 
 
 def test_files_are_short():

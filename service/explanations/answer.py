@@ -111,7 +111,7 @@ class AttentionAnswer:
 
     def without_identity(self) -> "AttentionAnswer":
         """Return relevance without the identity that it starts from, which would outshine the rest in a picture."""
-        if self.query.method != "relevance":
+        if not self.query.rules.identity:
             return self
         maps = []
         for one in self.maps:
@@ -187,7 +187,8 @@ class AttentionAnswer:
 
     def _in_two_colours(self, one: AttentionMap) -> bool:
         """Return whether a map is drawn by the signs of its values: if it has them, and no colormap is asked for."""
-        signed = self.query.signed or (self.query.method == "raw" and not one.kind.normalized)
+        rules = self.query.rules
+        signed = rules.signed or (rules.weights and not one.kind.normalized)
         return signed and "colormap" not in self.query.options.model_fields_set
 
     def _row_labels(self, one: AttentionMap) -> list[str]:

@@ -50,7 +50,7 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
             total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
         rows, keys = (pooled_length(length, options.pool) for length in (rows, lengths[query.shown(one.kind).key]))
         values = _values_bytes(query, one.maps_of_heads * rows, keys, normalized=one.kind.normalized)
-        total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.signed else 0))
+        total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.rules.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
     return total + CURVE_BYTES * (most_orders(query) if is_comparison(query) else len(options.evaluate))
@@ -70,9 +70,9 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bo
     if options.encoding == "base64":
         return 4 * -(-size // 3)
     number = options.digits + 3  # "0.", the digits and a comma
-    if query.method in ("norm", "relevance") or not normalized:
+    if query.rules.above_one or not normalized:
         number += 3  # larger than one, or negative
-    if query.signed:
+    if query.rules.signed:
         number += 5  # a logit may be in the thousands
     return rows * (ROW_BYTES + keys * number)
 

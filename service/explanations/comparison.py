@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import get_args
 
-from contract.manifest import GRADIENT_METHODS, Method
+from contract.manifest import Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
+from service.explanations.methods import METHODS
 from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row, is_of
 from service.options.attention import AttentionOptions
 
@@ -36,7 +37,7 @@ def compared(
     order: tuple[Method, ...] = get_args(Method)
     for method, kind in ((method, kind) for method in order for kind in kinds if method in kind.methods):
         options = AttentionOptions(method=method, kind=kind.name)
-        if method in GRADIENT_METHODS:
+        if METHODS[method].by_gradient:
             asked = query.options.target if target is None else (target,)
             options = options.model_copy(update={"target": asked, "against": query.options.against})
         elif query.explains in ("token", "object"):  # whose own row is among them

@@ -1,22 +1,15 @@
-"""The attention that a request asks for: its options, checked against the model.
-
-`raw` picks weights; `rollout` follows attention through the layers (Abnar & Zuidema 2020, arXiv 2005.00928); `norm`
-weighs it by the vectors that it multiplies (Kobayashi et al. 2020, arXiv 2004.10102); `relevance` weighs it by the
-gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). `libra` and `integrated` give each token a
-signed share of a score, by a balanced gradient (Mehri et al., CVPR 2025), or by one that is integrated along a path
-from a baseline (Sundararajan et al. 2017, arXiv 1703.01365). The graphs compute all of it.
-"""
+"""The attention that a request asks for: its options, checked against the model. The graphs compute all of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from contract.input_rules import Baseline
-from contract.manifest import FUSIONS, GRADIENT_METHODS, Kind, Manifest, Method, Recommendation, was_left_out
+from contract.manifest import FUSIONS, Kind, Manifest, Method, Recommendation, was_left_out
 from service.errors import TooLarge, Unacceptable
 from service.explanations.evaluation import COMPARE
+from service.explanations.methods import METHODS, MethodRules
 from service.explanations.score import (
-    SIGNED_METHODS,
     Explains,
     TokenOf,
     against_of,
@@ -33,15 +26,6 @@ from service.options.readers import Indices
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 
-REASONS: dict[Method, str] = {
-    "rollout": "needs maps of tokens onto themselves whose rows sum to one, as self-attention has",
-    "norm": "needs values that are joined by one projection and added, not fed to what recurs",
-    "relevance": "needs a gradient through attention, which hard choices have not, "
-    "and layers that attend, none that recur or convolve",
-    "libra": "needs states that enter layers that attend, none that recur or convolve",
-    "integrated": "needs a gradient, which hard choices have not, and layers that attend, none that recur or convolve",
-}
-"""Why a model may not serve a method."""
 MOST_RUNS = 4096
 """The most runs of graphs that explain what one request asks for."""
 NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
@@ -79,14 +63,14 @@ class AttentionQuery:
     """Which objects of a detector count as found."""
 
     @property
-    def by_gradient(self) -> bool:
-        """True if the method explains a score, by a graph of its own."""
-        return self.method in GRADIENT_METHODS
+    def rules(self) -> MethodRules:
+        """What is particular to the method."""
+        return METHODS[self.method]
 
     @property
-    def signed(self) -> bool:
-        """True if values are signed shares of a score."""
-        return self.method in SIGNED_METHODS
+    def by_gradient(self) -> bool:
+        """True if the method explains a score, by a graph of its own."""
+        return self.rules.by_gradient
 
     @property
     def points(self) -> int:
@@ -96,7 +80,7 @@ class AttentionQuery:
     @property
     def runs(self) -> int:
         """How often a graph runs for each target: at each point of a path and at its ends, or once."""
-        return self.points + 2 if self.method == "integrated" else 1
+        return self.points + 2 if self.rules.path else 1
 
     @property
     def diagnosed_apart(self) -> int:
@@ -108,17 +92,17 @@ class AttentionQuery:
 
         That is so where the graph returns none, where it would choose targets in another precision, and of objects.
         """
-        apart = self.method == "integrated" or self.explains == "object" or manifest.explained is not None
+        apart = self.rules.path or self.explains == "object" or manifest.explained is not None
         return self.by_gradient and apart
 
     @property
     def streams_steps(self) -> bool:
         """True if each token of a stream brings its row of cross."""
-        return self.method == "raw" and bool(self.options.steps)
+        return self.rules.weights and bool(self.options.steps)
 
     def shown(self, kind: Kind) -> Kind:
         """Return a kind as its maps have it: rollout and relevance of a later stage have the keys of the first."""
-        if kind.carried is None or self.method in ("raw", "norm"):
+        if kind.carried is None or (self.rules.by_layer and not self.by_gradient):
             return kind
         first = next(one for one in self.model_kinds if one.name == kind.carried)
         return kind.model_copy(update={"key": first.key, "grid": first.grid})
@@ -134,7 +118,7 @@ class AttentionQuery:
             return False
         kind = self.kinds[0].kind
         mean = self.explains == "embedding" and kind.pooled == "all" and self.options.queries is None
-        return self.signed or mean
+        return self.rules.signed or mean
 
     @property
     def rows_of_words(self) -> bool:
@@ -163,9 +147,7 @@ class AttentionQuery:
 
     def count_maps(self, one: KindQuery, targets: int) -> int:
         """Return the number of maps of one kind, each with its heads: for each layer, for each target, or for both."""
-        if self.method in ("raw", "norm"):
-            return len(one.layers)
-        return targets * (len(one.layers) if self.method == "libra" else 1)
+        return targets * (len(one.layers) if self.rules.by_layer else 1)
 
     def count_targets(self, available: int) -> int:
         """Return how many scores are explained of an input with so many masks or tokens to explain."""
@@ -197,10 +179,12 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
     kinds = [kind for kind in kinds if method in kind.methods]
     if not kinds:
         raise Unacceptable(_unserved(method, options, manifest))
+    rules = METHODS[method]
     check_score(options, method, manifest)
-    heads = _heads(options, method)
-    _check(options, method, manifest, kinds)
-    asked = tuple(_kind_query(kind, options, method, heads, manifest) for kind in kinds)
+    heads = _heads(options, method, rules)
+    _check_layers_and_rows(options, method, manifest, kinds)
+    _check_rest(options, rules, manifest, kinds)
+    asked = tuple(_kind_query(kind, options, rules, heads, manifest) for kind in kinds)
     targets = targets_of(options, manifest)
     query = AttentionQuery(
         options,
@@ -210,7 +194,7 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
         explains(manifest),
         targets,
         against_of(options, manifest, targets, token_of),
-        options.baseline or baselines_of(manifest)[0] if method == "integrated" else None,
+        options.baseline or baselines_of(manifest)[0] if rules.path else None,
         best,
     )
     if options.evaluate:
@@ -233,11 +217,12 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     served = [name for name in methods_of(manifest) if options.kind is None]
     other = f"; this model serves {', '.join(served)}" if served else f", not {options.kind} of this model"
     in_others = [kind.name for kind in manifest.attention if method in kind.methods]
-    reason = REASONS.get(method, "is not served")
+    rules = METHODS[method]
+    reason = rules.why_not_served
     if was_left_out(manifest, method):
-        in_8_bits = method in GRADIENT_METHODS and manifest.precision == "int8" and manifest.explained is None
+        in_8_bits = rules.by_gradient and manifest.precision == "int8" and manifest.explained is None
         reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
-    elif in_others and (method in GRADIENT_METHODS or any(kind.windows for kind in manifest.attention)):
+    elif in_others and (rules.by_gradient or any(kind.windows for kind in manifest.attention)):
         reason = f"is in {' and '.join(in_others)}"
     return f"method {method}: {reason}{other}"
 
@@ -301,73 +286,79 @@ def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
     return isinstance(one.queries, tuple) and len(one.queries) == 1
 
 
-def _heads(options: AttentionOptions, method: Method) -> Indices | Fusion:
+def _heads(options: AttentionOptions, method: Method, rules: MethodRules) -> Indices | Fusion:
     """Return the heads asked for, or how they are fused."""
     heads = options.heads
     if options.fusion is not None:
-        if method != "rollout":
+        if rules.heads != "fused":
             raise Unacceptable("fusion: is for rollout; heads fuses those of raw")
         if heads is not None:
             raise Unacceptable("fusion: says what heads does, give one of them")
         heads = options.fusion
-    if method == "rollout" and not _is_fusion(heads or "mean"):
-        raise Unacceptable("heads: rollout fuses them, by mean, max or min")
-    if method in ("norm", *SIGNED_METHODS):
+    if rules.heads == "fused" and not _is_fusion(heads or "mean"):
+        raise Unacceptable(f"heads: {method} fuses them, by mean, max or min")
+    if rules.heads == "sum":
         if heads is not None:
             raise Unacceptable(f"heads: {method} is of the sum over all heads, leave it out")
         return "sum"
-    if method == "relevance" and heads not in (None, "mean"):
-        raise Unacceptable("heads: relevance is the mean over heads, leave it out")
+    if rules.heads == "mean" and heads not in (None, "mean"):
+        raise Unacceptable(f"heads: {method} is the mean over heads, leave it out")
     resolved: Indices | Fusion = heads or "mean"
     return resolved
 
 
-def _check(options: AttentionOptions, method: Method, manifest: Manifest, kinds: Sequence[Kind]) -> None:
-    """Refuse options that the method, or the model, has no use for."""
-    if method != "rollout" and (options.discard or options.start_layer is not None):
+def _check_layers_and_rows(
+    options: AttentionOptions, method: Method, manifest: Manifest, kinds: Sequence[Kind]
+) -> None:
+    """Refuse layers and rows that the method does not have."""
+    rules = METHODS[method]
+    if not rules.follows and (options.discard or options.start_layer is not None):
         raise Unacceptable(f"{'discard' if options.discard else 'start_layer'}: is for rollout")
     if options.discard and any(kind.windows for kind in kinds):
         raise Unacceptable("discard: is of maps of all tokens, and those of this model look around in windows")
     if options.start_layer is not None and options.layers is not None:
         raise Unacceptable("start_layer: says what layers does, give one of them")
-    if options.layers is not None and method in GRADIENT_METHODS:
-        if method == "integrated":
-            raise Unacceptable("layers: integrated gradients are of the input, leave it out")
+    if not rules.by_gradient:
+        return
+    if options.layers is not None:
+        if rules.why_not_layers:
+            raise Unacceptable(f"layers: {rules.why_not_layers}")
         if len(manifest.attention) > 1:
-            what = "is through all of them" if method == "relevance" else "is of the input"
-            raise Unacceptable(f"layers: {method} of several kinds of attention {what}")
-    if options.queries is not None and method in GRADIENT_METHODS:
+            raise Unacceptable(f"layers: {method} of several kinds of attention {rules.why_not_layers_of_several}")
+    if options.queries is not None:
         if explains(manifest) in ("token", "object"):
             raise Unacceptable("queries: are the targets' own; choose them by target")
-        if method != "relevance":
+        if not rules.identity:
             raise Unacceptable(f"queries: {method} has one row, the answer's, leave it out")
+
+
+def _check_rest(options: AttentionOptions, rules: MethodRules, manifest: Manifest, kinds: Sequence[Kind]) -> None:
+    """Refuse other options that the method, or the model, has no use for."""
     crossed = any(kind.kind == "cross" for kind in kinds)
-    streams = bool(options.steps) and method != "integrated"
+    streams = bool(options.steps) and not rules.path
     if (options.hard or streams) and not crossed:
         raise Unacceptable(f"{'hard' if options.hard else 'steps'}: is read off cross, which is not asked for")
-    if streams and (method != "raw" or options.merge):
+    if streams and (not rules.weights or options.merge):
         raise Unacceptable("steps: needs method raw, and tokens rather than words")
-    if options.align == "input" and (method in GRADIENT_METHODS or not any(kind.query == "target" for kind in kinds)):
+    if options.align == "input" and (rules.by_gradient or not any(kind.query == "target" for kind in kinds)):
         raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
     if options.merge and manifest.image and not manifest.generation:
         raise Unacceptable("merge: is for texts, this model takes images")
 
 
 def _kind_query(
-    kind: Kind, options: AttentionOptions, method: Method, heads: Indices | Fusion, manifest: Manifest
+    kind: Kind, options: AttentionOptions, rules: MethodRules, heads: Indices | Fusion, manifest: Manifest
 ) -> KindQuery:
     """Return the layers, heads and rows that the options ask for, or their defaults."""
-    count = count_states(manifest) if method == "libra" else len(kind.maps)
-    layers: Indices = options.layers
-    if layers is None:
-        layers = {"raw": (-1,), "norm": (-1,), "libra": (0,)}.get(method, "all")
+    count = count_states(manifest) if rules.of_states else len(kind.maps)
+    layers: Indices = rules.default_layers if options.layers is None else options.layers
     if options.start_layer is not None:
         (start,) = select("start_layer", (options.start_layer,), count)
         layers = slice(start, None)
     chosen = tuple(select("layers", layers, count))
     return KindQuery(
         kind,
-        tuple(sorted(chosen)) if method in ("rollout", "relevance") else chosen,
+        chosen if rules.by_layer else tuple(sorted(chosen)),
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
         rows_of(kind, options.queries),
     )

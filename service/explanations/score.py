@@ -11,6 +11,7 @@ from contract.input_rules import Baseline
 from contract.manifest import GRADIENT_METHODS, Manifest, Method, Task
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
+from service.explanations.methods import METHODS
 from service.options.attention import DEFAULT_STEPS, AttentionOptions
 from service.options.readers import MOST_STEPS, MOST_TARGETS, Against
 
@@ -21,8 +22,12 @@ TokenOf: TypeAlias = Callable[[str], int | None]
 
 CLASSIFICATION_TASKS: tuple[Task, ...] = ("image-classification", "text-classification")
 """Tasks that answer with classes."""
-SIGNED_METHODS: tuple[Method, ...] = ("libra", "integrated")
-"""Methods that give a token a signed share of a score."""
+EXPLAINS: dict[Task, Explains] = {
+    **dict.fromkeys(CLASSIFICATION_TASKS, "class"),
+    "object-detection": "object",
+    "feature-extraction": "embedding",
+}
+"""What a score is of, by task; of other tasks it is of a token."""
 EXPLAINING = f"{', '.join(GRADIENT_METHODS[:-1])} and {GRADIENT_METHODS[-1]}"
 AGAINST: dict[Explains, tuple[str, ...]] = {
     "class": ("label", "index"),
@@ -35,11 +40,7 @@ DIGITS = re.compile(r"[0-9]{1,9}")
 
 def explains(manifest: Manifest) -> Explains:
     """Return what a score of a model is of."""
-    if manifest.task in CLASSIFICATION_TASKS:
-        return "class"
-    if manifest.detection:
-        return "object"
-    return "embedding" if manifest.task == "feature-extraction" else "token"
+    return EXPLAINS.get(manifest.task, "token")
 
 
 def baselines_of(manifest: Manifest) -> list[Baseline]:
@@ -47,7 +48,7 @@ def baselines_of(manifest: Manifest) -> list[Baseline]:
 
     Tokens are replaced on both sides of an encoder-decoder. Targets with a tokenizer of their own need a padding token.
     """
-    if not any("integrated" in kind.methods for kind in manifest.attention):
+    if not any(METHODS[method].path for kind in manifest.attention for method in kind.methods):
         return []
     generation = manifest.generation
     replaceable = not (generation and generation.tokenizer) or generation.padding is not None
@@ -140,14 +141,14 @@ def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -
 
     Raises Unacceptable with the reason.
     """
-    what = explains(manifest)
-    if method not in GRADIENT_METHODS:
+    what, by_gradient = explains(manifest), METHODS[method].by_gradient
+    if not by_gradient:
         if options.target is not None and not options.evaluate:
             raise Unacceptable(f"target: is for {EXPLAINING}, the other methods explain no class")
         evaluated = COMPARE in options.evaluate or (what == "embedding" and options.evaluate)
         if options.against is not None and not evaluated:
             raise Unacceptable(f"against: is for {EXPLAINING}, the other methods explain no class")
-    if what == "embedding" and (method in GRADIENT_METHODS or options.evaluate):
+    if what == "embedding" and (by_gradient or options.evaluate):
         _check_embedding(options, method, manifest)
     elif options.sides != "own":
         raise Unacceptable(f"sides: is for embeddings, explained by {EXPLAINING}")
@@ -165,7 +166,7 @@ def _check_embedding(options: AttentionOptions, method: Method, manifest: Manife
     if options.target is not None:
         raise Unacceptable("target: an embedding has no class or token; against names what it is compared with")
     if options.against is None:
-        subject = f"{method} explains" if method in GRADIENT_METHODS else "an evaluation measures"
+        subject = f"{method} explains" if METHODS[method].by_gradient else "an evaluation measures"
         raise Unacceptable(
             f"against: {subject} what makes two embeddings alike, so it must be {' or '.join(_names(manifest))}"
             " of another input, given none"
@@ -175,7 +176,7 @@ def _check_embedding(options: AttentionOptions, method: Method, manifest: Manife
 def _check_path(options: AttentionOptions, method: Method, manifest: Manifest) -> None:
     """Refuse a baseline or a number of steps that integrated gradients do not have."""
     steps = options.steps
-    if method != "integrated":
+    if not METHODS[method].path:
         if options.baseline is not None:
             raise Unacceptable("baseline: is for integrated")
         if steps not in (False, True):  # a query has 1 and 0 for them

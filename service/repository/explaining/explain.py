@@ -113,7 +113,7 @@ def _entries(
     target = one.target
     named: Figures = {"position": target.index, "token": target.token, "text": tokens[target.position].text}
     named |= served.against_entry(query)
-    if not query.signed:
+    if not query.rules.signed:
         return [named]
     parts = parts_of(one, served.parts(source))
     return [named | figures | {"parts": own} for figures, own in zip(one.figures, parts, strict=True)]

@@ -70,7 +70,7 @@ class Subject:
             raise Unacceptable(ONE_ROW)
         (row,) = explaining
         values = rows[row].astype(np.float64)
-        if query.method == "relevance" and positions:
+        if query.rules.identity and positions:
             values -= identity_rows(query, own[0].kind, (positions[row],), len(values))[0]
         found: Array = values[self.columns]
         return found

@@ -83,9 +83,9 @@ def jobs_of(
     }
     if other is not None:
         controls["other"] = other
-    if query.method == "relevance":
+    if query.rules.identity:
         return [GradientJob(item, controls | {ROWS: np.array(target.rows)}, query.kinds[0].layers)]
-    if query.method != "integrated" or query.baseline is None:
+    if query.baseline is None:
         return [GradientJob(item, controls)]
     controls |= baseline_controls(item, query.baseline, manifest)
     middles = (np.arange(query.points) + 0.5) / query.points
@@ -184,13 +184,13 @@ def _entry(query: AttentionQuery, one: KindQuery, index: int) -> dict[str, objec
     """Return what an answer says of a map, without its target."""
     entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
     entry |= grid_entry(query.shown(one.kind))
-    if query.method == "relevance":
+    if query.rules.identity:
         entry |= {"layers": list(one.layers), "heads": "mean", "normalized": False}
         return entry | {"queries": None} if query.summarized else entry
-    if query.method == "libra":
+    if query.rules.by_layer:
         entry["layer"] = one.layers[index]
     entry |= {"heads": "sum", "normalized": False, "signed": True}
-    if query.method == "integrated":
+    if query.rules.path:
         entry |= {"steps": query.points, "baseline": query.baseline}
     return entry
 

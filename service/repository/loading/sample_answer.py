@@ -11,11 +11,12 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from contract.manifest import GRADIENT_METHODS, Manifest, Method
+from contract.manifest import Manifest, Method
 from service.arrays import Array
 from service.batching.admission import Priority
 from service.errors import Refusal, Unacceptable
 from service.explanations.answer import AttentionAnswer
+from service.explanations.methods import METHODS
 from service.explanations.query import AttentionQuery, methods_of, resolve
 from service.explanations.score import baselines_of, explains
 from service.generation.decode_loop import DecodeLoop, Job
@@ -83,9 +84,9 @@ async def _answer(served: ServedModel, enough: float) -> None:
 def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
     """Return queries of a method: one, or one for each baseline, at a single point of the path."""
     options = AttentionOptions(method=method)
-    if method in GRADIENT_METHODS and explains(manifest) == "embedding":
+    if METHODS[method].by_gradient and explains(manifest) == "embedding":
         options = options.model_copy(update={"against": Against(manifest.inputs[0].modality, "")})
-    if method != "integrated":
+    if not METHODS[method].path:
         return [resolve(options, manifest)]
     paths = [options.model_copy(update={"baseline": one, "steps": 1}) for one in baselines_of(manifest)]
     return [resolve(one, manifest) for one in paths]

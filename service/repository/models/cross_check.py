@@ -19,6 +19,7 @@ from contract.manifest import (
     Port,
     Role,
 )
+from service.explanations.methods import METHODS
 from service.explanations.score import CLASSIFICATION_TASKS, baselines_of, explains
 from service.runtime.session import Session
 
@@ -108,8 +109,8 @@ def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[st
     score = {"other"} if explains(manifest) == "embedding" else {"explained", "against"}
     if not score <= taken:
         yield f"must have a task whose scores the graph of {method} explains, given {manifest.task}"
-    if method == "integrated" and not any(name.startswith(BASELINE) for name in taken):
-        yield f"must have one of the baselines {', '.join(baselines_of(manifest))} in the graph of integrated"
+    if METHODS[method].path and not any(name.startswith(BASELINE) for name in taken):
+        yield f"must have one of the baselines {', '.join(baselines_of(manifest))} in the graph of {method}"
 
 
 def _tokens_of_sources(manifest: Manifest) -> dict[str, int]:

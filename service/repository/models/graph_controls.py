@@ -95,11 +95,11 @@ def read_maps(
         heads = one.heads if isinstance(one.heads, str) else list(one.heads)
         shown = query.shown(one.kind)
         entry |= grid_entry(shown)
-        if query.method == "rollout":
+        if not query.rules.by_layer:
             entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
             maps.append(AttentionMap(shown, entry, stack[:, 0], rows))
             continue
-        normalized = query.method == "raw" and one.kind.normalized and heads not in ("max", "min")
+        normalized = query.rules.weights and one.kind.normalized and heads not in ("max", "min")
         for layer in one.layers:
             values = stack[:, sorted(one.layers).index(layer)]
             named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}

@@ -1,0 +1,94 @@
+"""The methods that explain an answer, a row each: what is particular to a method is said here and asked of its row.
+
+`raw` picks weights; `rollout` follows attention through the layers (Abnar & Zuidema 2020, arXiv 2005.00928); `norm`
+weighs it by the vectors that it multiplies (Kobayashi et al. 2020, arXiv 2004.10102); `relevance` weighs it by the
+gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). `libra` and `integrated` give each token a
+signed share of a score, by a balanced gradient (Mehri et al., CVPR 2025), or by one that is integrated along a path
+from a baseline (Sundararajan et al. 2017, arXiv 1703.01365).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from contract.manifest import Method
+from service.options.readers import Indices
+
+
+@dataclass(frozen=True)
+class MethodRules:
+    """What is particular to a method."""
+
+    default_layers: Indices
+    by_layer: bool
+    """True if it has a map for each layer, False if one map goes through all of them."""
+    heads: Literal["any", "fused", "mean", "sum"] = "sum"
+    """Which heads may be asked for, or how the method fuses them."""
+    by_gradient: bool = False
+    """True if it explains a score, by a graph of its own."""
+    signed: bool = False
+    """True if values are signed shares of a score."""
+    weights: bool = False
+    """True if values are the weights of attention; the rows of a stream are."""
+    follows: bool = False
+    """True if it follows attention from layer to layer, of which some may be discarded or come first."""
+    identity: bool = False
+    """True if each row of a map begins at its own token, and a request may name the rows."""
+    of_states: bool = False
+    """True if its layers are those whose states it explains."""
+    path: bool = False
+    """True if it integrates along a path from a baseline, in steps."""
+    above_one: bool = False
+    """True if values of weights from 0 to 1 may be larger than 1."""
+    why_not_layers: str | None = None
+    """Why no layers may be named, of whichever model."""
+    why_not_layers_of_several: str = "is of the input"
+    """Why no layers may be named where a model has several kinds of attention."""
+    why_not_served: str = "is not served"
+    """Why a model may not serve it."""
+
+
+METHODS: dict[Method, MethodRules] = {
+    "raw": MethodRules((-1,), by_layer=True, heads="any", weights=True),
+    "rollout": MethodRules(
+        "all",
+        by_layer=False,
+        heads="fused",
+        follows=True,
+        why_not_served="needs maps of tokens onto themselves whose rows sum to one, as self-attention has",
+    ),
+    "norm": MethodRules(
+        (-1,),
+        by_layer=True,
+        above_one=True,
+        why_not_served="needs values that are joined by one projection and added, not fed to what recurs",
+    ),
+    "relevance": MethodRules(
+        "all",
+        by_layer=False,
+        heads="mean",
+        by_gradient=True,
+        identity=True,
+        above_one=True,
+        why_not_layers_of_several="is through all of them",
+        why_not_served="needs a gradient through attention, which hard choices have not, "
+        "and layers that attend, none that recur or convolve",
+    ),
+    "libra": MethodRules(
+        (0,),
+        by_layer=True,
+        by_gradient=True,
+        signed=True,
+        of_states=True,
+        why_not_served="needs states that enter layers that attend, none that recur or convolve",
+    ),
+    "integrated": MethodRules(
+        "all",
+        by_layer=False,
+        by_gradient=True,
+        signed=True,
+        path=True,
+        why_not_layers="integrated gradients are of the input, leave it out",
+        why_not_served="needs a gradient, which hard choices have not, and layers that attend, "
+        "none that recur or convolve",
+    ),
+}
