@@ -13,7 +13,7 @@ from benchmarks.running_service import served
 from benchmarks.runtimes import artifacts, checkpoint
 from contract.artifact import read_artifact
 from contract.manifest import GRADIENT_METHODS
-from service.repository.models.served_model import RUN_BYTES
+from service.repository.models.footprint import ATTENTION_RUN, GRADIENT_RUN
 
 MODEL = "bert-base"
 ADDED = 2
@@ -29,7 +29,7 @@ def mebibytes(process, name):
 
 def stated(manifest, tokens, method):
     """Return the bytes that a run for one text takes at most, as docs/operations.md says it."""
-    maps, states = RUN_BYTES[method in GRADIENT_METHODS]
+    maps, states = GRADIENT_RUN if method in GRADIENT_METHODS else ATTENTION_RUN
     (kind,) = manifest.attention
     layers = len(kind.maps)
     return maps * 4 * layers * kind.heads * tokens**2 + states * layers * tokens * manifest.width

@@ -141,5 +141,5 @@ def narrowed(served: ServedModel, kind: type[S]) -> S:
 async def answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
     """Answer within the deadline; the model is in use until then. Raises TooSlow."""
     exchange_of(request.scope).model = served.manifest.name
-    with served.used():
+    with served.uses.used():
         return await answer_in_time(request, work, state.settings.request_seconds)

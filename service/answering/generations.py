@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
-from service.answering.modalities import PendingInput, permit_decoding
+from service.answering.modalities import PendingInput, check_pair, permit_decoding
 from service.answering.predictions import keep
 from service.concurrency import together
 from service.errors import Unacceptable, about_input
@@ -102,7 +102,7 @@ async def generate(
     for number, given in enumerate(call.inputs):
         if not isinstance(given, bytes):
             with about_input(number, count):
-                served.check_text(given)
+                check_pair(served, given)
     likely = served.likely_cost(modality.likely_lengths(call.inputs), options) if targets is None else 0
     with served.prediction_budget.permit(likely, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, call.inputs, languages=languages)
@@ -121,7 +121,7 @@ async def generate(
         if options.stream and events and show:  # as was checked
             (prompt,) = prompts
             item = await _decode(served, prompt, query, space)  # a refusal of it still has a status of its own
-            explaining.enter_context(served.used())
+            explaining.enter_context(served.uses.used())
             generation = _Generation(call, prompt, item, show, events, generating.pop_all())
             held = explaining.pop_all()
             held.push(generation.held)
@@ -183,7 +183,7 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     if query.streams_steps:  # beside what explains the whole target, a run for each token as it is generated
         runs = [count + prompt.most for count, prompt in zip(runs, prompts, strict=True)]
     check_runs(sum(runs))
-    size = served.gradient_bytes if query.by_gradient else served.map_bytes
+    size = served.footprint.gradient if query.by_gradient else served.footprint.maps
     return tokens, sum(size(one) * count for one, count in zip(lengths, runs, strict=True))
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from service.errors import about_input
+from service.errors import Unacceptable, about_input
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
 from service.inputs.sandbox.decoder_pool import ImageRequest
@@ -121,7 +121,7 @@ class Texts:
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
             with about_input(number, len(given) if count is None else count):
-                self._served.check_text(text)
+                check_pair(self._served, text)
                 return self._served.complete_input(self._inputs.text_input(text, truncate=cut, languages=languages))
 
         texts = list(zip(range(len(given)), given, truncate or [False] * len(given), strict=True))
@@ -144,6 +144,12 @@ class Texts:
     def limits(self, settings: Settings) -> dict[str, object]:
         """Return {}: `description` already holds the largest number of tokens."""
         return {}
+
+
+def check_pair(served: ServedModel, text: Text) -> None:
+    """Raise Unacceptable for a pair of texts where the task takes single ones."""
+    if isinstance(text, Pair) and not served.takes_pairs:
+        raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
 
 
 def permit_decoding(pending: Sequence[PendingInput], options: RequestOptions) -> AbstractContextManager[None]:

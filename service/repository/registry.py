@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import gc
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -15,6 +13,7 @@ from service.batching.admission import Backlog
 from service.errors import Conflict, DeviceFull, Unacceptable
 from service.repository.loading.load import LOAD_ERRORS, load_one, log_refused, public_reason
 from service.repository.loading.trial_load import Trial, drop_shared_copies
+from service.repository.loops import Loops
 from service.repository.models.served_model import ServedModel, written_at
 from service.runtime.device import Device
 from service.runtime.memory import Growth, trim_heap
@@ -49,11 +48,10 @@ class Registry(Mapping[str, ServedModel]):
         metrics: Metrics,
         tracer: Tracer = SILENT,
     ) -> None:
-        self._settings, self._device, self._metrics, self._tracer = settings, device, metrics, tracer
-        self._backlog = Backlog(settings.request_seconds)
+        self._settings, self._device, self._metrics = settings, device, metrics
+        backlog = Backlog(settings.request_seconds)
         self._served: dict[str, ServedModel] = {}
-        self._loops: dict[ServedModel, list[asyncio.Task[None]]] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._loops = Loops(lambda served: served.start(device, backlog, metrics, tracer))
         self._loading_alone = asyncio.Lock()
         self._loading: Path | None = None
         self._trial: Trial | None = None
@@ -64,7 +62,7 @@ class Registry(Mapping[str, ServedModel]):
         self._runs_on = next((served.device for served in loaded.values()), None) or choose_device(settings.device)
         """The device that models are loaded for. `auto` may have fallen back from a GPU to the CPU at the start."""
         for served in loaded.values():
-            self._start(served)
+            self._loops.start(served)
             self._serve(served)
             self._refused |= served.refused
             metrics.reloads.labels("refused").inc(len(served.refused))
@@ -93,7 +91,7 @@ class Registry(Mapping[str, ServedModel]):
             if self.get(name) is not served:
                 continue
             try:
-                with served.used():  # if it is unloaded meanwhile, its sessions stay open until it is warmed up
+                with served.uses.used():  # if it is unloaded meanwhile, its sessions stay open until it is warmed up
                     await served.warm_up(self._device)
             except SessionError as error:
                 served.state = "failed"
@@ -137,7 +135,7 @@ class Registry(Mapping[str, ServedModel]):
             for name in sorted(removed):
                 served = self._remove(name)
                 outcomes.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
-                self._retire(served)
+                self._loops.retire(served)
             for one in outcomes:
                 self._metrics.reloads.labels(one["outcome"]).inc()
                 log.info("reload", **one)
@@ -163,7 +161,7 @@ class Registry(Mapping[str, ServedModel]):
             if name not in self._served:
                 raise Unacceptable(f"model: must be one of {listed(self._served) or 'none'}, given another")
             served = self._remove(name)
-            self._retire(served)
+            self._loops.retire(served)
             log.info("unload", model=name, version=served.manifest.version)
 
     async def index(self) -> list[dict[str, str]]:
@@ -208,10 +206,7 @@ class Registry(Mapping[str, ServedModel]):
         """End all loops, and the trial of a reload."""
         if self._trial:
             self._trial.stop()
-        for task in self._retiring:
-            task.cancel()
-        for served in list(self._loops):
-            await self._stop(served)
+        await self._loops.close()
 
     async def _reload_one(self, folder: Path) -> dict[str, str]:
         name, version = folder.parent.name, folder.name
@@ -226,11 +221,11 @@ class Registry(Mapping[str, ServedModel]):
         self._refused.pop(folder, None)
         try:
             served = await asyncio.to_thread(self._load, folder)
-            self._start(served)
+            self._loops.start(served)
             try:
                 await served.warm_up(self._device)
             except BaseException:
-                await self._end(served)
+                await self._loops.end(served)
                 raise
         except LOAD_ERRORS as error:
             log_refused(folder, error, served=old.manifest.version if old else None)
@@ -241,7 +236,7 @@ class Registry(Mapping[str, ServedModel]):
         self._serve(served)
         _log_ready(served)
         if old:
-            self._retire(old)
+            self._loops.retire(old)
         return {**outcome, "outcome": "replaced" if old else "loaded"}
 
     def _load(self, folder: Path) -> ServedModel:
@@ -255,10 +250,6 @@ class Registry(Mapping[str, ServedModel]):
         finally:
             self._trial = None
             trial.close()
-
-    def _start(self, served: ServedModel) -> None:
-        served.start(self._device, self._backlog, self._metrics, self._tracer)
-        self._loops[served] = [asyncio.create_task(_supervised(work)) for work in served.loops()]
 
     def _serve(self, served: ServedModel) -> None:
         """Serve a model under its name."""
@@ -279,39 +270,6 @@ class Registry(Mapping[str, ServedModel]):
             metrics.forget(metrics.queue_limit, queue)
         return served
 
-    def _retire(self, served: ServedModel) -> None:
-        """Let a model that was replaced or removed answer its last requests, then end it."""
-        task = asyncio.create_task(self._end_when_unused(served))
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
-
-    async def _end_when_unused(self, served: ServedModel) -> None:
-        await served.unused.wait()
-        await self._end(served)
-        log.info("model retired", model=served.manifest.name, version=served.manifest.version)
-        asyncio.get_running_loop().call_soon(_release_memory)  # after this task, which holds the model, has ended
-
-    async def _end(self, served: ServedModel) -> None:
-        await self._stop(served)
-        for session in served.sessions.values():
-            session.close()
-
-    async def _stop(self, served: ServedModel) -> None:
-        tasks = self._loops.pop(served)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a loop, and start it again if it fails, so that one request cannot end the service for later ones."""
-    while True:
-        try:
-            await work()
-        except Exception:
-            log.exception("loop failed, and is started again")
-            await asyncio.sleep(1)  # a loop that always fails must not fill the log
-
 
 def _log_ready(served: ServedModel) -> None:
     manifest = served.manifest
@@ -321,11 +279,3 @@ def _log_ready(served: ServedModel) -> None:
 def _info(served: ServedModel) -> tuple[str, str, str, str]:
     manifest = served.manifest
     return manifest.name, manifest.version, served.provider, manifest.precision
-
-
-def _release_memory() -> None:
-    """Free the memory of retired models; on Linux return it to the system."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    trim_heap()

@@ -16,7 +16,8 @@ from contract.input_rules import ImageRule
 from contract.manifest import FUSIONS, GRAPH_METHODS, Kind
 from export.graphs.editing.base_graph import row_vectors, selected_layers, sum_parallel
 from export.graphs.editing.builder import FLOAT, INT64, Builder
-from export.plan import patch_centres
+from export.graphs.maps.figures import distance, distributions, patch_distances
+from export.graphs.maps.norms import norms_of_layer
 
 
 def copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
@@ -75,7 +76,7 @@ class MapsBuilder:
         self.values = [f"{name}.value.seen" for name in kind.maps]
         self.output_projections = output_projections
         self.image = image
-        self.shares = self._shares_of(visible) if visible else None
+        self.shares = _shares_of(b, visible) if visible else None
         """What part each row is of the mean of all rows, (batch, 1, query), if those of hidden cells are none of it."""
         self.layers, self.rows, self.heads, self.special, self.discard = (
             f"{kind.name}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
@@ -97,7 +98,7 @@ class MapsBuilder:
         }
         return self.b.branch(
             self.selected,
-            lambda: [self._switch("method", GRAPH_METHODS, served)],
+            lambda: [_switch(self.b, "method", GRAPH_METHODS, served)],
             lambda: [self.b.empty(0, 0, 0, 0, key)],
         )[0]
 
@@ -107,7 +108,8 @@ class MapsBuilder:
         selected = zip(self.weights, self.rows_by_layer(), strict=True)
         picked = [self.picked(name, rows) for name, rows in selected]
         joined = b.op("Concat", *picked, axis=2)  # (batch, heads, layers x rows, key)
-        fused = self._switch(
+        fused = _switch(
+            b,
             "fusion",
             FUSIONS,
             {
@@ -144,11 +146,6 @@ class MapsBuilder:
             mean = b.reduce("ReduceMean", x, axis)
         return b.op("Gather", mean, b.op("Add", rows, b.constant(1)), axis=axis)
 
-    def _shares_of(self, visible: str) -> str:
-        """Return the part that each cell is of the mean of all that are visible (batch, cell): (batch, 1, cell)."""
-        b, shown = self.b, self.b.op("Cast", visible, to=FLOAT)
-        return b.op("Unsqueeze", b.op("Div", shown, b.reduce("ReduceSum", shown, 1)), b.constant([1]))
-
     def rollout(self, key: int) -> str:
         """Return the selected rows of `explanations.rollout`; rows are normalised as they are multiplied.
 
@@ -169,7 +166,7 @@ class MapsBuilder:
         length = b.length(fused[0], 2)
         cut = b.branch(
             b.op("Greater", self.discard, b.constant(0)),
-            lambda: [self._discard_smallest(layer, length) for layer in fused],
+            lambda: [_discard_smallest(b, layer, length, self.discard) for layer in fused],
             lambda: fused,
         )
         joint = row_vectors(b, self.kind, self.rows, length, self.shares)
@@ -195,7 +192,7 @@ class MapsBuilder:
             layers += b.branch(
                 any_row,
                 functools.partial(self._norms_of_rows, value, projection, weights, alpha, rows),
-                functools.partial(self._no_norms, alpha),
+                functools.partial(_no_norms, b, alpha),
             )
         return self.split_layers(b.op("Unsqueeze", b.op("Concat", *layers, axis=1), b.constant([1])))
 
@@ -205,41 +202,12 @@ class MapsBuilder:
         """Return the norms of the rows `alpha` of weights, or the mean of all rows' norms."""
 
         def rows_alone() -> list[str]:
-            return self.norms_of_layer(value, projection, alpha)
+            return norms_of_layer(self.b, self.kind.heads, value, projection, alpha)
 
         def mean() -> list[str]:
-            return [self._mean_of(self.norms_of_layer(value, projection, weights)[0], rows, 1)]
+            return [self._mean_of(norms_of_layer(self.b, self.kind.heads, value, projection, weights)[0], rows, 1)]
 
         return self.b.branch(self.asks_for_mean(), mean, rows_alone) if self.kind.averages else rows_alone()
-
-    def norms_of_layer(self, value: str, projection: npt.NDArray[np.generic], alpha: str) -> list[str]:
-        """Return ‖Σ alpha f(value)‖ (batch, row, key) over heads, from the Gram matrix of the projected values f."""
-        b, heads, width = self.b, self.kind.heads, projection.shape[1]
-        output = b.constant(projection.reshape(heads, -1, width), np.float32)
-        added = b.op("MatMul", value, output)  # (batch, heads, key, width)
-        turned = self._heads_last(alpha)  # (batch, key, row, heads)
-        # at rank 3 the runtime takes the swap of axes into the product, rather than turn the vectors twice
-        vectors = b.op("Transpose", added, perm=[0, 2, 1, 3])
-        flat = b.op("Reshape", vectors, b.constant([-1, heads, width]))
-        gram = b.op("MatMul", flat, b.op("Transpose", flat, perm=[0, 2, 1]))
-        outer = b.op("Slice", b.op("Shape", turned), b.constant([0]), b.constant([2]))
-        pairs = b.op("Concat", outer, b.constant([heads] * 2), axis=0)
-        gram = b.op("Reshape", gram, pairs)  # (batch, key, heads, heads)
-        square = b.reduce("ReduceSum", b.op("Mul", b.op("MatMul", turned, gram), turned), 3, keep=False)
-        return [b.op("Transpose", b.op("Sqrt", b.op("Relu", square)), perm=[0, 2, 1])]
-
-    def _no_norms(self, alpha: str) -> list[str]:
-        """Return the shape of norms for a layer without rows: (batch, 0, key)."""
-        return [self.b.reduce("ReduceMax", alpha, 1, keep=False)]
-
-    def _heads_last(self, alpha: str) -> str:
-        """Transpose (batch, heads, row, key) to (batch, key, row, heads), in two steps: one takes thrice the time."""
-        b = self.b
-        shape = b.op("Shape", alpha)
-        flat = b.op("Reshape", alpha, b.constant([0, 0, -1]))
-        rows = b.op("Concat", *(b.op("Gather", shape, b.constant([axis])) for axis in (0, 2, 3, 1)), axis=0)
-        split = b.op("Reshape", b.op("Transpose", flat, perm=[0, 2, 1]), rows)
-        return b.op("Transpose", split, perm=[0, 2, 1, 3])
 
     def diagnostics(self) -> str:
         """Return (batch, layer, head, query, figure): entropy, mass on special tokens, and distance in an image."""
@@ -255,38 +223,15 @@ class MapsBuilder:
         """Yield the figures of each layer, (batch, heads, query, figure)."""
         b = self.b
         special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
-        places, tiny = self._patch_distances(), b.constant(1e-30, np.float32)
-        for weights in map(self._distributions, self.weights):
+        places, tiny = patch_distances(b, self.kind, self.image), b.constant(1e-30, np.float32)
+        for weights in (distributions(b, self.kind, weights) for weights in self.weights):
             log = b.op("Log", b.op("Max", weights, tiny))
             found = [
                 b.op("Neg", b.reduce("ReduceSum", b.op("Mul", weights, log), 3)),
                 b.op("MatMul", weights, special),
-                *([self._distance(weights, places)] if places else []),
+                *([distance(b, self.kind, weights, places)] if places else []),
             ]
             yield b.op("Concat", *found, axis=3)
-
-    def _distributions(self, weights: str) -> str:
-        """Return weights as distributions: as they are or, if not normalised, `explanations.shares` of them."""
-        if self.kind.normalized:
-            return weights
-        b, size = self.b, self.b.op("Abs", weights)
-        return b.op("Div", size, b.op("Max", b.reduce("ReduceSum", size, 3), b.constant(1e-30, np.float32)))
-
-    def _patch_distances(self) -> str | None:
-        """Return the distances between patches (patch, patch), in pixels of the model's input; None without patches."""
-        if not self.image or not self.kind.grid or self.kind.query != self.kind.key:
-            return None
-        centres = patch_centres(self.kind.grid, self.image)
-        apart = np.linalg.norm(centres[:, None] - centres, axis=-1)
-        return self.b.constant(apart, np.float32)
-
-    def _distance(self, weights: str, apart: str) -> str:
-        b, prefix = self.b, self.kind.prefix
-        end = self.kind.patches.stop if self.kind.suffix else np.iinfo(np.int64).max
-        among = b.op("Slice", weights, *(b.constant(ends) for ends in ([prefix, prefix], [end, end], [2, 3])))
-        total = b.op("Max", b.reduce("ReduceSum", among, 3), b.constant(1e-30, np.float32))
-        mean = b.op("Div", b.reduce("ReduceSum", b.op("Mul", among, apart), 3), total)
-        return b.op("Pad", mean, b.constant([0, 0, prefix, 0, 0, 0, self.kind.suffix, 0]), b.constant(0, np.float32))
 
     def fused_heads(self) -> list[str]:
         """Return every layer's weights fused over heads (batch, query, key), by the control `fusion`."""
@@ -296,21 +241,9 @@ class MapsBuilder:
             return lambda: [b.reduce(kind, weights, self.heads_axis, keep=False) for weights in self.weights]
 
         def other() -> list[str]:
-            return b.branch(self._equals("fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))
+            return b.branch(_equals(b, "fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))
 
-        return b.branch(self._equals("fusion", FUSIONS, "mean"), all_by("ReduceMean"), other)
-
-    def _discard_smallest(self, fused: str, length: str) -> str:
-        """Set the `discard` smallest entries to 0, ties by index; those of the first key are kept."""
-        b = self.b
-        count = b.op("Mul", length, length)
-        one = b.constant([0])
-        flat = b.op("Reshape", fused, b.op("Concat", b.constant([0]), b.op("Unsqueeze", count, one), axis=0))
-        values, order = b.ops("TopK", 2, flat, b.op("Unsqueeze", count, one), axis=1, largest=0, sorted=1)
-        first = b.op("Less", b.op("Range", b.constant(0), count, b.constant(1)), self.discard)
-        inner = b.op("Not", b.op("Equal", b.op("Mod", order, length), b.constant(0)))
-        kept = b.op("Where", b.op("And", first, inner), b.constant(0, np.float32), values)
-        return b.op("Reshape", b.op("ScatterElements", flat, order, kept, axis=1), b.op("Shape", fused))
+        return b.branch(_equals(b, "fusion", FUSIONS, "mean"), all_by("ReduceMean"), other)
 
     def rows_by_layer(self) -> list[str]:
         """Return for each layer the selected rows; none if the layer is not selected."""
@@ -330,14 +263,39 @@ class MapsBuilder:
         parts = b.op("Concat", first, b.op("Shape", self.layers), b.op("Shape", self.rows), last, axis=0)
         return b.op("Reshape", x, parts, allowzero=1)
 
-    def _equals(self, control: str, names: Sequence[str], name: str) -> str:
-        return self.b.op("Equal", control, self.b.constant(names.index(name)))
 
-    def _switch(self, control: str, names: Sequence[str], makers: dict[str, Callable[[], str]]) -> str:
-        """Return the tensor of the maker that a control selects by its index in `names`; by default the last one's."""
-        (name, make), *others = makers.items()
-        if not others:
-            return make()
-        return self.b.branch(
-            self._equals(control, names, name), lambda: [make()], lambda: [self._switch(control, names, dict(others))]
-        )[0]
+def _no_norms(b: Builder, alpha: str) -> list[str]:
+    """Return the shape of norms for a layer without rows: (batch, 0, key)."""
+    return [b.reduce("ReduceMax", alpha, 1, keep=False)]
+
+
+def _shares_of(b: Builder, visible: str) -> str:
+    """Return the part that each cell is of the mean of all that are visible (batch, cell): (batch, 1, cell)."""
+    shown = b.op("Cast", visible, to=FLOAT)
+    return b.op("Unsqueeze", b.op("Div", shown, b.reduce("ReduceSum", shown, 1)), b.constant([1]))
+
+
+def _discard_smallest(b: Builder, fused: str, length: str, discard: str) -> str:
+    """Set the `discard` smallest entries to 0, ties by index; those of the first key are kept."""
+    count = b.op("Mul", length, length)
+    one = b.constant([0])
+    flat = b.op("Reshape", fused, b.op("Concat", b.constant([0]), b.op("Unsqueeze", count, one), axis=0))
+    values, order = b.ops("TopK", 2, flat, b.op("Unsqueeze", count, one), axis=1, largest=0, sorted=1)
+    first = b.op("Less", b.op("Range", b.constant(0), count, b.constant(1)), discard)
+    inner = b.op("Not", b.op("Equal", b.op("Mod", order, length), b.constant(0)))
+    kept = b.op("Where", b.op("And", first, inner), b.constant(0, np.float32), values)
+    return b.op("Reshape", b.op("ScatterElements", flat, order, kept, axis=1), b.op("Shape", fused))
+
+
+def _equals(b: Builder, control: str, names: Sequence[str], name: str) -> str:
+    return b.op("Equal", control, b.constant(names.index(name)))
+
+
+def _switch(b: Builder, control: str, names: Sequence[str], makers: dict[str, Callable[[], str]]) -> str:
+    """Return the tensor of the maker that a control selects by its index in `names`; by default the last one's."""
+    (name, make), *others = makers.items()
+    if not others:
+        return make()
+    return b.branch(
+        _equals(b, control, names, name), lambda: [make()], lambda: [_switch(b, control, names, dict(others))]
+    )[0]

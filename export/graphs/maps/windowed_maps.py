@@ -12,6 +12,7 @@ from export.graphs.editing.base_graph import row_vectors, selected_layers
 from export.graphs.editing.builder import FLOAT, Builder
 from export.graphs.maps import windows
 from export.graphs.maps.attention_maps import MapsBuilder
+from export.graphs.maps.norms import norms_of_layer
 from export.plan import patch_centres
 
 
@@ -91,7 +92,7 @@ class WindowedMapsBuilder(MapsBuilder):
         count, slots = places.tokens.shape
         inside = [b.op("Reshape", x, b.constant([-1, self.kind.heads, slots, last]))
                   for x, last in ((weights, slots), (value, projection.shape[0] // self.kind.heads))]  # fmt: skip
-        (found,) = self.norms_of_layer(inside[1], projection, inside[0])  # (batch x windows, slot, slot)
+        (found,) = norms_of_layer(b, self.kind.heads, inside[1], projection, inside[0])  # (batch x windows, slot, slot)
         found = b.op("Reshape", found, b.constant([-1, count, 1, slots, slots]))
         return [self._rows_or_mean(found, places, rows)]
 

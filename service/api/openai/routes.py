@@ -73,7 +73,7 @@ async def _embed(request: Request, state: State) -> Response:
     options.check_dimensions(served.output_size)
     call = call_of(request, state, served, asked.parsed)
     show = base64_embedding if options.encoding_format == "base64" else embedding
-    with served.used():
+    with served.uses.used():
         return await predict(call, options, show, Embeddings(call))
 
 
@@ -86,5 +86,5 @@ async def _complete(request: Request, state: State) -> Response:
     show = functools.partial(completion, served)
     document = Completions(call, with_logs=options.logprobs is not None)
     chunks = Chunks(document, COMPLETIONS_ERRORS, with_usage=options.stream_options)
-    with served.used():
+    with served.uses.used():
         return await generate(call, generating, show, document, chunks)

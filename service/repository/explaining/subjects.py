@@ -183,6 +183,6 @@ async def _answer(served: Generator, item: ModelInput, priority: Priority) -> Pr
     controls = GraphControls("raw", "mean", diagnose=False, kinds=nothing)
     bucket = bucket_of(max(item.lengths.values())), controls, None
     logits, _ = await served.attention_lane.submit(
-        AttentionJob(item, controls), served.map_bytes(item.lengths), bucket, priority
+        AttentionJob(item, controls), served.footprint.maps(item.lengths), bucket, priority
     )
     return logits

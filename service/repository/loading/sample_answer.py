@@ -118,7 +118,7 @@ def _check_layers(served: ServedModel, item: ModelInput, query: AttentionQuery) 
     asked = AttentionOptions(method=query.method, diagnostics=True)
     controls = controls_of(resolve(asked, served.manifest), item.lengths)
     special = {name: marks[None] for name, marks in item.special.items()}
-    out = served.run("attention", [item], controls.feed(item.lengths, special))
+    out = served.batches.run("attention", [item], controls.feed(item.lengths, special))
     for kind in served.manifest.attention:
         found = out[f"{kind.name}.diagnostics"][0].shape[:3]
         said = (len(kind.maps), kind.heads, item.lengths[kind.query])

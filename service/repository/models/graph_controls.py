@@ -1,6 +1,6 @@
 """The controls of an attention graph: made of an attention query and fed to the graph; and reading its outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -11,6 +11,7 @@ from service.arrays import Array
 from service.explanations.answer import AttentionMap
 from service.explanations.query import AttentionQuery
 from service.explanations.selection import KindQuery
+from service.inputs.model_input import ModelInput
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,24 @@ def _kind_controls(
     # of the share as it is written: 0.29 of 100 is 29, and as floats less
     discard = int(Decimal(str(query.options.discard)) * lengths[kind.query] ** 2)
     return KindControls(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
+
+
+def read_stacks(
+    item: ModelInput, row: int, controls: GraphControls, out: Mapping[str, Sequence[Array]]
+) -> dict[str, Array]:
+    """Return one input's maps and figures without the padding of its batch."""
+    stacks = {}
+    for one in controls.kinds:
+        name, queries = one.kind.name, item.lengths[one.kind.query]
+        keys = None if one.kind.grid else item.lengths[one.kind.fed]  # those of an image are never padded
+        if not len(out[name]):  # no map is asked for, and the graph only predicts
+            continue
+        rows = queries if one.rows is None else None
+        own = out[name][row][:, :, :rows, :keys]
+        stacks[str(name)] = own.copy() if len(out[name]) > 1 else own  # a view would keep the whole batch in memory
+        if controls.diagnose:
+            stacks[f"{name}.diagnostics"] = out[f"{name}.diagnostics"][row][:, :, :queries]
+    return stacks
 
 
 def read_maps(

@@ -44,7 +44,8 @@ class Predictor(ServedModel):
         super().start(device, backlog, metrics, tracer)
         self.prediction_lane = Lane(
             f"{self.manifest.name}/predict", device, self._run_predictions, self.settings.batch_tokens,
-            self.prediction_budget, metrics, self.sessions["predict"].cores, tracer, self.tokens_at_once("predict"),
+            self.prediction_budget, metrics, self.sessions["predict"].cores, tracer,
+            self.batches.tokens_at_once("predict"),
         )  # fmt: skip
         self.lanes.append(self.prediction_lane)
 
@@ -57,7 +58,7 @@ class Predictor(ServedModel):
         """
         if query is None:
             return self.prediction_budget, sum(cost_of(one) for one in lengths)
-        size = self.gradient_bytes if query.by_gradient else self.map_bytes
+        size = self.footprint.gradient if query.by_gradient else self.footprint.maps
         counts = runs or [1] * len(lengths)
         return self.attention_budget, sum(size(one) * count for one, count in zip(lengths, counts, strict=True))
 
@@ -112,7 +113,7 @@ class Predictor(ServedModel):
         return await self.prediction_lane.submit(item, size, bucket_of(size), priority)
 
     def _run_predictions(self, items: Sequence[ModelInput]) -> list[Prediction | Refusal]:
-        out = self.run("predict", items)
+        out = self.batches.run("predict", items)
         found = [self.prediction_of(out, row, item) for row, item in enumerate(items)]
         return [one if np.isfinite(one).all() else Broken(NOT_FINITE) for one in found]
 

@@ -102,7 +102,7 @@ async def test_a_client_that_does_not_read_its_stream_holds_no_queue(artifacts):
         while not state.ready:  # noqa: ASYNC110 # no event tells
             await asyncio.sleep(0.01)
         answering = asyncio.create_task(app(scope, receive, send))
-        while not (state.unread.held and dates.unused.is_set()):
+        while not (state.unread.held and dates.uses.idle.is_set()):
             assert not answering.done(), sent
             await asyncio.sleep(0.01)
         assert (dates.prediction_budget.held, dates.attention_budget.held) == (0, 0)

@@ -43,7 +43,7 @@ CASES = {
 @pytest.mark.parametrize(("asked", "runs"), CASES.values(), ids=CASES)
 def test_each_side_costs_the_maps_of_an_input(service, asked, runs):
     client, served = service
-    cost = runs * served.map_bytes(served.inputs.lengths)
+    cost = runs * served.footprint.maps(served.inputs.lengths)
     assert with_room(client, served.attention_budget, cost, **asked) == [200, 429]
 
 

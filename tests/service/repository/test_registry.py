@@ -19,7 +19,8 @@ from service.repository import registry
 from service.repository.explaining.gradients import explain_scores
 from service.repository.loading import load as loading
 from service.repository.loading.load import load
-from service.repository.models.served_model import GRADIENT_DIVISOR, PART_STATE_BYTES, STATE_BYTES
+from service.repository.models.batches import PART_STATE_BYTES
+from service.repository.models.footprint import GRADIENT_DIVISOR, STATE_BYTES
 from service.repository.registry import Registry
 from service.runtime import memory
 from service.runtime.device import Device
@@ -178,7 +179,7 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(complete, 
     served = models["digits"]
     item = served.inputs.image_input(Picture(np.zeros((28, 28, 1), np.uint8), (0, 0, 28, 28), 28, 28))
     query = resolve(parse(AttentionOptions, {"method": "relevance"}, strings=False), served.manifest)
-    most = max(Settings(**bound).batch_map_bytes // GRADIENT_DIVISOR // served.map_bytes(item.lengths), 1)
+    most = max(Settings(**bound).batch_map_bytes // GRADIENT_DIVISOR // served.footprint.maps(item.lengths), 1)
     sizes, run = [], served.sessions["relevance"].run
 
     def noted(feed):
@@ -197,8 +198,8 @@ async def test_short_texts_count_by_their_states_in_the_queue_of_gradients(compl
     served = models["dates"]
     one, long = {"source": 4, "target": 3, "target_input": 3}, {"source": 400, "target": 300, "target_input": 300}
     states = (3 * 4 + 3 * 3 + 3 * 3) * served.manifest.width * STATE_BYTES
-    assert served.gradient_bytes(one) == states > served.map_bytes(one)
-    assert served.gradient_bytes(long) == served.map_bytes(long)
+    assert served.footprint.gradient(one) == states > served.footprint.maps(one)
+    assert served.footprint.gradient(long) == served.footprint.maps(long)
 
 
 async def test_a_batch_of_predictions_on_a_cpu_is_what_its_caches_serve_well(light, opened):
@@ -258,7 +259,7 @@ async def test_a_failed_model_that_is_unloaded_while_it_is_warmed_up_keeps_its_s
     digits.state = dates.state = "failed"
     check = asyncio.create_task(models.check())
     await asyncio.sleep(0)
-    assert not dates.unused.is_set()
+    assert not dates.uses.idle.is_set()
     await models.unload("dates")
     await models.unload("digits")
     await check

@@ -16,7 +16,7 @@ from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
 from service.options.attention import AttentionOptions
 from service.repository.explaining.gradients import jobs_of
-from service.repository.models import served_model
+from service.repository.models import batches
 from service.repository.models.gradient_jobs import stacked
 from service.repository.models.graph_controls import controls_of
 from service.repository.models.predictor import Predictor
@@ -40,7 +40,7 @@ def status(key):
 
 served = Predictor(read_artifact(Path(sys.argv[1])), "cpu", Settings(threads=1))
 role, controls = asked(served, few := images(served, 1), sys.argv[2])
-served.run(role, few, controls)
+served.batches.run(role, few, controls)
 items = images(served, MANY)
 role, controls = asked(served, items, sys.argv[2])
 given = feed(served, role, items, controls)
@@ -104,7 +104,7 @@ def feed(served, role, items, controls):
 def limit(monkeypatch, served, items):
     """Let so many inputs run together."""
     each = 4 * served.manifest.attention[0].length * served.manifest.width
-    monkeypatch.setattr(served_model, "PART_STATE_BYTES", items * each)
+    monkeypatch.setattr(batches, "PART_STATE_BYTES", items * each)
 
 
 @pytest.mark.parametrize("method", [None, "raw", "rollout", "relevance"])
@@ -112,9 +112,9 @@ def test_a_batch_in_parts_has_the_answers_of_one_run(served, runs, monkeypatch, 
     items = images(served)
     role, controls = asked(served, items, method)
     limit(monkeypatch, served, COUNT)
-    whole = served.run(role, items, controls)
+    whole = served.batches.run(role, items, controls)
     limit(monkeypatch, served, 3)
-    parts = served.run(role, items, controls)
+    parts = served.batches.run(role, items, controls)
     assert runs == [COUNT, 3, 3, 1]
     assert list(parts) == list(whole)
     for name, rows in whole.items():
@@ -127,7 +127,7 @@ def test_an_output_that_nobody_asked_for_has_no_rows_in_parts_either(served, mon
     items = images(served)
     _, controls = asked(served, items, "rollout")
     limit(monkeypatch, served, 3)
-    out = served.run("attention", items, controls)
+    out = served.batches.run("attention", items, controls)
     assert {name: len(rows) for name, rows in out.items()} == {
         "logits": COUNT, "encoder": COUNT, "encoder.diagnostics": 0
     }  # fmt: skip
@@ -144,20 +144,20 @@ def test_the_maps_of_one_answer_do_not_keep_those_of_its_batch_in_memory(served,
 
 def test_at_least_one_input_runs_and_each_thread_has_a_share(served, runs, monkeypatch):
     items = images(served)
-    monkeypatch.setattr(served_model, "PART_STATE_BYTES", 1)
-    served.run("predict", items)
+    monkeypatch.setattr(batches, "PART_STATE_BYTES", 1)
+    served.batches.run("predict", items)
     assert runs == [1] * COUNT
     limit(monkeypatch, served, 2)
     monkeypatch.setattr(served.sessions["predict"], "cores", 2)
     runs.clear()
-    served.run("predict", items)
+    served.batches.run("predict", items)
     assert runs == [4, 3]
 
 
 def test_batches_on_a_gpu_are_not_cut(served, runs, monkeypatch):
-    monkeypatch.setattr(served, "device", "cuda")
-    monkeypatch.setattr(served_model, "PART_STATE_BYTES", 1)
-    served.run("predict", images(served))
+    monkeypatch.setattr(served.batches, "_device", "cuda")
+    monkeypatch.setattr(batches, "PART_STATE_BYTES", 1)
+    served.batches.run("predict", images(served))
     assert runs == [COUNT]
 
 
@@ -174,7 +174,7 @@ def test_inputs_with_scales_of_their_own_run_one_by_one_two_beside_one_another(
     scaled, monkeypatch, device, cores, together
 ):
     items, session = images(scaled, 6), scaled.sessions["predict"]
-    alone = [scaled.run("predict", [item])["logits"][0] for item in items]
+    alone = [scaled.batches.run("predict", [item])["logits"][0] for item in items]
     both = threading.Barrier(together, timeout=30)
     running = []
 
@@ -190,8 +190,8 @@ def test_inputs_with_scales_of_their_own_run_one_by_one_two_beside_one_another(
 
     monkeypatch.setattr(session, "run", run)
     monkeypatch.setattr(session, "cores", cores)
-    monkeypatch.setattr(scaled, "device", device)
-    np.testing.assert_array_equal(scaled.run("predict", items)["logits"], alone)
+    monkeypatch.setattr(scaled.batches, "_device", device)
+    np.testing.assert_array_equal(scaled.batches.run("predict", items)["logits"], alone)
     assert not np.allclose(alone[0], alone[1])
 
 
@@ -205,13 +205,13 @@ def test_a_run_takes_the_memory_that_its_bound_says_and_not_a_tenth_of_it(artifa
     peak, returned = json.loads(found.stdout)
     lengths = {"image": served.manifest.attention[0].length}
     by_gradient = method in served.gradient_methods
-    promised = MANY * served.run_bytes(lengths, by_gradient=by_gradient) + 3 * returned
+    promised = MANY * served.footprint.run(lengths, by_gradient=by_gradient) + 3 * returned
     assert 0.1 * promised < peak < promised
 
 
 def test_attention_of_a_long_input_is_refused_by_the_memory_that_it_may_take(served, monkeypatch):
     lengths = [{"image": served.manifest.attention[0].length}] * 2
-    size = {way: served.run_bytes(lengths[0], by_gradient=way) for way in (False, True)}
+    size = {way: served.footprint.run(lengths[0], by_gradient=way) for way in (False, True)}
     assert size[True] > size[False]
     queries = {name: served.query(AttentionOptions(method=name)) for name in ("rollout", "relevance")}
     queries["compare"] = served.query(AttentionOptions(evaluate="compare"))
