@@ -100,6 +100,7 @@ TESTED_ELSEWHERE = {
     "service/explanations/lettering.py": "tests/service/explanations/test_drawing.py",
     "service/explanations/selection.py": "tests/service/explanations/test_query.py",
     "service/explanations/token_merging.py": "tests/end_to_end/test_attention_over_http.py",
+    "service/http/lingering_protocol.py": "tests/service/http/test_bounded_protocol.py",
     "service/http/exchange.py": "tests/service/http/test_body_limits.py",
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
     "service/inputs/artifact_inputs.py": "tests/end_to_end/test_detection_over_http.py",

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http import arrived_bytes, body_limits, bounded_protocol, open_connections
+from service.http import arrived_bytes, body_limits, bounded_protocol, lingering_protocol, open_connections
 from service.http.exchange import exchange_of
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -434,7 +434,7 @@ def test_what_is_discarded_after_an_answer_is_bounded_in_bytes():
 
 
 def test_a_client_that_pauses_after_its_answer_is_closed(monkeypatch):
-    monkeypatch.setattr(bounded_protocol, "DISCARD_IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(lingering_protocol, "DISCARD_IDLE_SECONDS", 0.3)
     with running(body_seconds=30) as server, server.connect() as client:
         ask(client, POST.replace(b"/x", b"/unread") + b"Content-Length: 9000\r\n\r\n")
         for _ in range(10):
