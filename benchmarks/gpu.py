@@ -504,18 +504,20 @@ def main():
                 except Exception as error:  # whatever it is, the rest is measured
                     targets.missing(name, first_line(error))
 
-        for one in (one for one in precisions if one in found):
-            measure("profile", f"{one}, profile", functools.partial(profile_batch, found[one], one, sizes))
-            plain = found.get(f"{one}, plain")
+        for precision in (one for one in precisions if one in found):
+            measure(
+                "profile", f"{precision}, profile", functools.partial(profile_batch, found[precision], precision, sizes)
+            )
+            plain = found.get(f"{precision}, plain")
             measure(
                 "predictions",
-                f"{one}, predictions",
-                functools.partial(predictions, sizes, found[one], plain, one, targets),
+                f"{precision}, predictions",
+                functools.partial(predictions, sizes, found[precision], plain, precision, targets),
             )
             measure(
                 "attention",
-                f"{one}, unused attention",
-                functools.partial(unused_attention, sizes, found[one], one, targets),
+                f"{precision}, unused attention",
+                functools.partial(unused_attention, sizes, found[precision], precision, targets),
             )
         if "generation" in found:
             measure("profile", "profile of a step", lambda: profile_step(found["generation"], sizes))
@@ -523,8 +525,8 @@ def main():
         if "fp32" in found:
             made = {one: found[one] for one in ("fp32", *precisions) if one in found}
             measure("losses", "losses", lambda: losses(sizes, made))
-        for one in (one for one in precisions if one in found):
-            measure("http", f"{one}, over HTTP", functools.partial(over_http, sizes, found[one], one))
+        for precision in (one for one in precisions if one in found):
+            measure("http", f"{precision}, over HTTP", functools.partial(over_http, sizes, found[precision], precision))
     targets.show()
 
 

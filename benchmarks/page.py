@@ -84,8 +84,8 @@ def doubled(route):
         attention = result["attention"]
         count = len(attention["maps"])
         attention["maps"] += [{**one, "layer": one["layer"] + count} for one in attention["maps"]]
-        for one in attention.get("diagnostics") or ():
-            one.update({name: figures * 2 for name, figures in one.items() if isinstance(figures, list)})
+        for figure in attention.get("diagnostics") or ():
+            figure.update({name: figures * 2 for name, figures in figure.items() if isinstance(figures, list)})
     route.fulfill(response=answer, json=body)
 
 

@@ -354,8 +354,8 @@ def main():
             keep = folder / name / "milliseconds.json"
             known = json.loads(keep.read_text()) if keep.exists() else {}
             keep.write_text(json.dumps(known | compare(name, found, arguments.batches, rounds)))
-            for one in found.values():
-                one.close()
+            for measured in found.values():
+                measured.close()
         plot(folder)
 
 

@@ -288,8 +288,8 @@ def family(pid):
         with contextlib.suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
     found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
+    for result in found:
+        found += [child for child, parent in parents.items() if parent == result]
     return found
 
 
@@ -303,9 +303,9 @@ def tell(pids, number):
 def computed(pid):
     """Return the seconds that a server, its workers and what they have ended have computed so far."""
     total = 0
-    for one in family(pid):
+    for process in family(pid):
         with contextlib.suppress(OSError):
-            total += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:15]))
+            total += sum(map(int, Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]))
     return total / os.sysconf("SC_CLK_TCK")
 
 

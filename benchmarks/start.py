@@ -32,8 +32,8 @@ def descendants(pid):
             continue
         below.setdefault(parent, []).append(int(folder.name))
     found = [pid]
-    for one in found:
-        found += below.get(one, [])
+    for state in found:
+        found += below.get(state, [])
     return found
 
 

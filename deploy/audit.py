@@ -45,9 +45,9 @@ def found(report: Mapping[str, Any]) -> tuple[int, int, list[str]]:
     audited = [one for one in packages if "vulns" in one]
     lines = []
     for package in audited:
-        for one in package["vulns"]:
-            mended = ", ".join(one["fix_versions"]) or "no version"
-            lines.append(f"{package['name']} {package['version']}: {one['id']}, mended in {mended}")
+        for fault in package["vulns"]:
+            mended = ", ".join(fault["fix_versions"]) or "no version"
+            lines.append(f"{package['name']} {package['version']}: {fault['id']}, mended in {mended}")
     return len(audited), len(packages) - len(audited), lines
 
 

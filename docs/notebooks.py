@@ -49,10 +49,10 @@ def quiet(notebook):
     notebook.metadata = nbformat.from_dict(METADATA)
     for number, cell in enumerate(notebook.cells):
         cell.id, cell.metadata = f"cell-{number}", nbformat.from_dict({})
-        for one in [cell, *cell.get("outputs", ())]:
-            if "execution_count" in one:
-                one.execution_count = None
-            one.get("data", {}).pop("image/jpeg", None)
+        for part in [cell, *cell.get("outputs", ())]:
+            if "execution_count" in part:
+                part.execution_count = None
+            part.get("data", {}).pop("image/jpeg", None)
 
 
 def main():

@@ -41,8 +41,8 @@ SHOWN = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 def client(artifacts, minilm, captions, scenes, language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
     for models in (artifacts, minilm, captions, scenes, language_models):
-        for one in models.iterdir():
-            (folder / one.name).symlink_to(one)
+        for path in models.iterdir():
+            (folder / path.name).symlink_to(path)
     with served(folder) as client:
         yield client
 
@@ -159,8 +159,8 @@ def test_a_model_of_your_own_is_seen_as_the_readme_says(tmp_path, monkeypatch):
     try:
         exec(lines, names)
     finally:
-        for one in started:
-            one.stop()
+        for process in started:
+            process.stop()
     assert names["answer"].labels
     assert "libra" in (tmp_path / "film.html").read_text()
 

@@ -28,8 +28,8 @@ def run_anew(name, artifacts, captions, minilm, language_models, tmp_path_factor
     """A folder with the notebook as `make notebooks` writes it."""
     models, to = tmp_path_factory.mktemp("models"), tmp_path_factory.mktemp("notebooks")
     for folder in (artifacts, captions, minilm, language_models):
-        for one in folder.iterdir():
-            (models / one.name).symlink_to(one)
+        for path in folder.iterdir():
+            (models / path.name).symlink_to(path)
     command = [sys.executable, "-m", "docs.notebooks", "--artifacts", models, "--to", to, name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -24,8 +24,8 @@ def pictures(digits: regard.Model) -> None:
 
     heat: regard.Array = answer.heat("relevance", target=1, smooth=False, outside=0.0)
     print("heat", heat.shape, f"{np.nanmax(heat):.3f}")
-    for one in answer.maps("raw", layers="all", heads="all"):
-        print(one.name, one.layer, one.values.shape)
+    for a_map in answer.maps("raw", layers="all", heads="all"):
+        print(a_map.name, a_map.layer, a_map.values.shape)
     drawn: Image.Image = answer.image("rollout", width=256, colormap="magma", opacity=0.5)
     print("picture", drawn.size, len(digits.png(answer, "raw")), digits.image(answer).size)
     evaluation: regard.Evaluation = answer.curves("relevance")
@@ -57,8 +57,8 @@ def texts(dates: regard.Model) -> None:
     print(answer.text, answer.finish_reason, answer.score, token.text, f"{token.log_probability:.3f}")
     print([one.text for one in dates.generate_batch([DATE, "march 3 1999"], temperature=0.5, seed=1)])
     with dates.stream(DATE, attention={"method": "raw", "kind": "cross", "steps": True}) as stream:
-        for one in stream:
-            step: regard.StreamedToken = one
+        for generated in stream:
+            step: regard.StreamedToken = generated
             print(step.text, step.maps[0].values.shape)
     print(stream.result.text)
     print(next(dates.stream(DATE)).text)
@@ -70,8 +70,8 @@ def texts(dates: regard.Model) -> None:
 def objects(detector: regard.Model) -> None:
     """Find the objects of a picture, and see by what each was found."""
     answer: regard.Detection = detector.detect(PICTURE, threshold=0.1, top_k=3)
-    for one in answer.objects:
-        found: regard.Detected = one
+    for detected in answer.objects:
+        found: regard.Detected = detected
         box: regard.Box = found.box
         print(found.label, f"{found.probability:.2f}", f"{box.left:.0f}", f"{box.bottom:.0f}")
         print("heat", answer.heat("raw", object=found.object).shape, answer.heat("libra", object=found.object).shape)
@@ -138,9 +138,9 @@ def main() -> None:
         print([one.name for one in service.models()], service.url, service["digits"].name)
         pictures(service["digits"])
         texts(service["dates"])
-        for one in service.models():
-            if "detect" in one.endpoints:
-                objects(service[one.name])
+        for model in service.models():
+            if "detect" in model.endpoints:
+                objects(service[model.name])
         errors(service)
         asyncio.run(beside_one_another(service.url))
     service.close()

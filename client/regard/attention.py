@@ -345,10 +345,10 @@ def _diagnosis(json: Json) -> Diagnosis:
 def _evaluation(json: Json, method: str) -> Evaluation:
     """Return the curves of one map beside the random order's, or those of all methods."""
     found = []
-    for one in json.get("curves", ()):
-        found += [_curve(method, one["name"], one), _curve("random", one["name"], one["random"])]
-    for one in json.get("compare", ()):
-        found += [_curve(one["method"], name, one[name]) for name in ("deletion", "insertion")]
+    for curve in json.get("curves", ()):
+        found += [_curve(method, curve["name"], curve), _curve("random", curve["name"], curve["random"])]
+    for compared in json.get("compare", ()):
+        found += [_curve(compared["method"], name, compared[name]) for name in ("deletion", "insertion")]
     return Evaluation(json["measure"], np.array(json["fractions"]), found, json.get("target"))
 
 

@@ -127,12 +127,12 @@ def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> 
     page.add_argument("--to", type=Path, default=Path("look.html"), help="the file to write (look.html)")
     page.set_defaults(run=_page)
 
-    for one in (look, page):
-        one.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
-        one.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
-    for one in (models, look, page):
-        one.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
-        one.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
+    for subparser in (look, page):
+        subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
+        subparser.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
+    for subparser in (models, look, page):
+        subparser.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
+        subparser.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
 
 
 def _become(module: str, words: Sequence[str], environment: dict[str, str] | None = None) -> NoReturn:
@@ -154,10 +154,10 @@ def _models(asked: argparse.Namespace) -> int:
     with connect(asked.url, asked.key) as service:
         found = service.models()
     width = max([len(one.name) for one in found], default=0)
-    for one in found:
-        state = "" if one.ready else " (not ready)"
-        say(f"{one.name:{width}}  {', '.join(one.endpoints)}  {one.about}{state}")
-        say(f"{'':{width}}  methods: {', '.join(one.methods)}" + (f"; best: {one.best}" if one.best else ""))
+    for model in found:
+        state = "" if model.ready else " (not ready)"
+        say(f"{model.name:{width}}  {', '.join(model.endpoints)}  {model.about}{state}")
+        say(f"{'':{width}}  methods: {', '.join(model.methods)}" + (f"; best: {model.best}" if model.best else ""))
     return 0
 
 
@@ -227,8 +227,8 @@ def _asked(service: Service, asked: argparse.Namespace) -> Result:
 
 
 def _first(models: Sequence[Description], image: bool) -> Description:
-    for one in models:
-        if one.takes_images == image:
-            return one
+    for model in models:
+        if model.takes_images == image:
+            return model
     kind = "pictures" if image else "texts; a picture must be a file that exists"
     raise BadInput(f"--model: this service has no model that takes {kind}")

@@ -50,11 +50,11 @@ def stages(
     `included` says which layers of the kind itself count; those of the stages before it all do.
     """
     found = []
-    for one in traced.stages(kind):
-        layers = fused[traced.kinds.index(one)]
+    for stage in traced.stages(kind):
+        layers = fused[traced.kinds.index(stage)]
         every = torch.ones(len(layers), dtype=torch.bool)
-        counted = included if one is kind and included is not None else every
-        found.append(windows.WindowedStage(windows_of(one), layers, counted))
+        counted = included if stage is kind and included is not None else every
+        found.append(windows.WindowedStage(windows_of(stage), layers, counted))
     return found
 
 

@@ -186,8 +186,8 @@ class Lane(Generic[T, R]):
 
     def _start(self, waiting: Sequence[Waiting[T, R]], turn: Turn) -> None:
         batch = Batch(waiting, turn)
-        for one in waiting:
-            self._queue_seconds.observe(batch.start - one.since)
+        for entry in waiting:
+            self._queue_seconds.observe(batch.start - entry.since)
         items = [one.item for one in waiting]
         turn.start(lambda: self._run(items), lambda outcome: self._finish(batch, *outcome))
 

@@ -72,17 +72,17 @@ class AttentionAnswer:
         }
         asked = {one.kind.name: one for one in self.query.kinds}
         maps = []
-        for one in self.maps:
-            key = one.kind.key
-            values = token_merging.sum_columns(one.values, groups[key]) if key in groups else one.values
-            own, rows = groups[one.kind.query], one.rows
+        for drawn in self.maps:
+            key = drawn.kind.key
+            values = token_merging.sum_columns(drawn.values, groups[key]) if key in groups else drawn.values
+            own, rows = groups[drawn.kind.query], drawn.rows
             if self.query.rows_of_words:
                 values = token_merging.average_rows(values, own)
-                rows = tuple(asked[one.kind.name].rows(values.shape[1]))
+                rows = tuple(asked[drawn.kind.name].rows(values.shape[1]))
                 values = values[:, rows]
             elif rows is not None:  # those of single tokens that are explained, each in a word
                 rows = tuple(next(index for index, group in enumerate(own) if row in group) for row in rows)
-            maps.append(replace(one, values=values, rows=rows))
+            maps.append(replace(drawn, values=values, rows=rows))
         return replace(self, axes=axes, maps=maps)
 
     def aligned(self) -> "AttentionAnswer":
@@ -101,12 +101,12 @@ class AttentionAnswer:
         if most is None:
             return self
         maps = []
-        for one in self.maps:
-            _, queries, keys = one.values.shape
+        for pooled_map in self.maps:
+            _, queries, keys = pooled_map.values.shape
             if max(queries, keys) > most:
-                entry = {**one.entry, "pool": {"queries": queries, "keys": keys}}
-                one = replace(one, entry=entry, values=pool(one.values, most))
-            maps.append(one)
+                entry = {**pooled_map.entry, "pool": {"queries": queries, "keys": keys}}
+                pooled_map = replace(pooled_map, entry=entry, values=pool(pooled_map.values, most))
+            maps.append(pooled_map)
         return replace(self, maps=maps)
 
     def without_identity(self) -> "AttentionAnswer":
@@ -114,9 +114,11 @@ class AttentionAnswer:
         if not self.query.rules.identity:
             return self
         maps = []
-        for one in self.maps:
-            start = 0 if one.rows is None else identity_rows(self.query, one.kind, one.rows, one.values.shape[2])
-            maps.append(replace(one, values=(one.values - start).clip(min=0)))
+        for shown in self.maps:
+            start = (
+                0 if shown.rows is None else identity_rows(self.query, shown.kind, shown.rows, shown.values.shape[2])
+            )
+            maps.append(replace(shown, values=(shown.values - start).clip(min=0)))
         return replace(self, maps=maps)
 
     def json(self) -> dict[str, object]:

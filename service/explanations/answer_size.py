@@ -43,13 +43,15 @@ def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int
     options = query.options
     texts = sum(length for name, length in lengths.items() if name not in (OBJECTS, *_grids(query)))
     total = TOKEN_BYTES * texts + OBJECT_BYTES * lengths.get(OBJECTS, 0)
-    for one in query.kinds:
-        maps = query.count_maps(one, targets)
-        rows = query.count_rows(one, lengths)
+    for kind_query in query.kinds:
+        maps = query.count_maps(kind_query, targets)
+        rows = query.count_rows(kind_query, lengths)
         if options.hard:
-            total += maps * one.maps_of_heads * rows * ALIGNED_BYTES
-        rows, keys = (pooled_length(length, options.pool) for length in (rows, lengths[query.shown(one.kind).key]))
-        values = _values_bytes(query, one.maps_of_heads * rows, keys, normalized=one.kind.normalized)
+            total += maps * kind_query.maps_of_heads * rows * ALIGNED_BYTES
+        rows, keys = (
+            pooled_length(length, options.pool) for length in (rows, lengths[query.shown(kind_query.kind).key])
+        )
+        values = _values_bytes(query, kind_query.maps_of_heads * rows, keys, normalized=kind_query.kind.normalized)
         total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.rules.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
@@ -101,11 +103,11 @@ def check_picture(
         )
     image = (picture.width, picture.height) if picture and query.kinds[0].kind.grid else None
     panels = rows = 0
-    for one in query.kinds:
-        maps, rows = query.count_maps(one, targets), query.count_rows(one, lengths)
-        if query.by_gradient and one.kind.query == "target":  # of generated tokens, rows of one map
-            maps, rows = query.count_maps(one, 1), targets
-        panels += one.maps_of_heads * maps * (rows if image else 1)
+    for kind in query.kinds:
+        maps, rows = query.count_maps(kind, targets), query.count_rows(kind, lengths)
+        if query.by_gradient and kind.kind.query == "target":  # of generated tokens, rows of one map
+            maps, rows = query.count_maps(kind, 1), targets
+        panels += kind.maps_of_heads * maps * (rows if image else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
     keys = lengths[query.shown(query.kinds[0].kind).key]

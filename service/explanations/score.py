@@ -72,9 +72,9 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
     elif classes:
         rule = f"target: must be from 0 to {most} or a label"
     found: list[int] = []
-    for one in options.target:
-        whole = isinstance(one, int) or one in labels
-        for part in [one] if whole else [part.strip() for part in one.split(",")]:
+    for target in options.target:
+        whole = isinstance(target, int) or target in labels
+        for part in [target] if whole else [part.strip() for part in target.split(",")]:
             if isinstance(part, int) or DIGITS.fullmatch(part if classes else part.removeprefix("-")):
                 found.append(int(part))
             elif part in labels:

@@ -84,8 +84,8 @@ class Keys:
         if not self.needed or is_open(path):
             return None
         given = headers.getlist("x-api-key")
-        for one in headers.getlist("authorization"):
-            scheme, _, credentials = one.partition(" ")
+        for header in headers.getlist("authorization"):
+            scheme, _, credentials = header.partition(" ")
             if scheme.lower() == "bearer":
                 given.append(credentials.strip())
         if len(given) != 1:

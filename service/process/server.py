@@ -92,8 +92,8 @@ def serve(
             log.info("stopped at once")
             logging.disable()  # what is cancelled now has not failed
         telling.cancel()
-        for one in other_ports.values():
-            one.stop_with(server)
+        for port in other_ports.values():
+            port.stop_with(server)
         await asyncio.gather(*others)
 
     with asyncio.Runner(loop_factory=auto_loop_factory(use_subprocess=False)) as runner:

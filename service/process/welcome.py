@@ -47,14 +47,14 @@ def command_to_try(url: str, served: list[ServedModel], *, needs_key: bool) -> s
     """Return a command that runs here: of the first model for which there is an input, or else the list of models."""
     key = KEY if needs_key else ""
     has_picture = Path(PICTURE).is_file()
-    for one in served:
-        endpoint = f"{url}/v1/models/{one.manifest.name}/{one.endpoints[0]}"
-        if one.inputs.tokenizer:
-            body = json.dumps({"inputs": one.example_text})
+    for model in served:
+        endpoint = f"{url}/v1/models/{model.manifest.name}/{model.endpoints[0]}"
+        if model.inputs.tokenizer:
+            body = json.dumps({"inputs": model.example_text})
             return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"
         if has_picture:
-            few = "top_k=1&" if one.endpoints[0] == "classify" else ""
-            method = "rollout" if "rollout" in methods_of(one.manifest) else "raw"
+            few = "top_k=1&" if model.endpoints[0] == "classify" else ""
+            method = "rollout" if "rollout" in methods_of(model.manifest) else "raw"
             query = f"{few}attention={method}&digits=2"
             return f"curl {key}-H 'Content-Type: image/png' --data-binary @{PICTURE} '{endpoint}?{query}'"
     return f"curl {key}{url}/v1/models"

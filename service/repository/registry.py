@@ -136,9 +136,9 @@ class Registry(Mapping[str, ServedModel]):
                 served = self._remove(name)
                 outcomes.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
                 self._loops.retire(served)
-            for one in outcomes:
-                self._metrics.reloads.labels(one["outcome"]).inc()
-                log.info("reload", **one)
+            for outcome in outcomes:
+                self._metrics.reloads.labels(outcome["outcome"]).inc()
+                log.info("reload", **outcome)
             return outcomes
 
     async def load(self, name: str) -> dict[str, str]:

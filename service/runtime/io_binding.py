@@ -335,8 +335,8 @@ def settle(buffers: Iterable[Rows]) -> None:
     waiting = [one for one in buffers if isinstance(one, DeviceRows) and one.sources]
     if waiting:
         _copy([one.put_off() for one in waiting])
-        for one in waiting:
-            one.sources.clear()  # not before: they are still to be copied if that failed
+        for waiter in waiting:
+            waiter.sources.clear()  # not before: they are still to be copied if that failed
 
 
 def _copy(copies: Sequence[RowCopy]) -> None:

@@ -155,8 +155,8 @@ def text_classification_with_a_function(service: Service) -> None:
     """InferenceClient(...).text_classification(text, function_to_apply="sigmoid")."""
     model = client(service, service.classifier)
     logits = {one.label: one.score for one in model.text_classification("fine", function_to_apply="none")}
-    for one in model.text_classification("fine", function_to_apply="sigmoid"):
-        assert abs(one.score - 1 / (1 + np.exp(-logits[one.label]))) < 1e-6
+    for label in model.text_classification("fine", function_to_apply="sigmoid"):
+        assert abs(label.score - 1 / (1 + np.exp(-logits[label.label]))) < 1e-6
 
 
 def fill_mask(service: Service) -> None:
@@ -165,8 +165,8 @@ def fill_mask(service: Service) -> None:
     found = client(service, service.masks).fill_mask(f"2021-0{mask}-23", top_k=3)
     (expected,) = native(service, service.masks, "fill-mask", inputs=f"2021-0{mask}-23", top_k=3)
     assert [one.token for one in found] == [one["token"] for one in expected["candidates"][0]]
-    for one in found:
-        assert one.sequence == f"2021-0{one.token_str.removeprefix('##')}-23"
+    for label in found:
+        assert label.sequence == f"2021-0{label.token_str.removeprefix('##')}-23"
 
 
 def fill_mask_with_targets(service: Service) -> None:

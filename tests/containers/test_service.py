@@ -130,6 +130,6 @@ def playable(documents, image):
     api["volumeMounts"] = [one for one in api.get("volumeMounts", []) if one["name"] in names]
     deployment["spec"]["replicas"] = 1
     kept = [one for one in documents if one["kind"] == "ConfigMap"]
-    for one in [*kept, deployment]:
-        one["metadata"].pop("namespace", None)
+    for started in [*kept, deployment]:
+        started["metadata"].pop("namespace", None)
     return deployment["metadata"]["name"], [*kept, deployment]

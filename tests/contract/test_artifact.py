@@ -325,8 +325,8 @@ def test_a_copy_holds_what_was_checked_whatever_happens_to_the_files_later(folde
 
 def test_processes_share_the_bytes_of_copies(folder, tmp_path):
     shared, first, second = (tmp_path / name for name in ("shared", "first", "second"))
-    for one in (shared, first, second):
-        one.mkdir()
+    for opened in (shared, first, second):
+        opened.mkdir()
     read_artifact(folder, first, shared)
     read_artifact(folder, second, shared)
     for name in CONTENTS:

@@ -179,8 +179,8 @@ def test_no_setting_of_the_config_map_is_hidden(rendered):
 
 def test_one_thing_sets_the_number_of_replicas(rendered):
     scaled = of_kind(rendered, "HorizontalPodAutoscaler", "ScaledObject")
-    for one in scaled:
-        target = one["spec"]["scaleTargetRef"]
+    for scaler in scaled:
+        target = scaler["spec"]["scaleTargetRef"]
         assert target["name"] == "regard"
         assert target.get("kind", "Deployment") == "Deployment"
     assert len(scaled) + ("replicas" in rendered["Deployment", "regard"]["spec"]) == 1

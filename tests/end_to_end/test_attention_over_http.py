@@ -181,9 +181,9 @@ def test_an_evaluation_has_the_curves_of_the_map_and_of_a_random_order(client):
     deletion, insertion = first["curves"]
     assert (first["target"], deletion["name"], insertion["name"]) == (7, "deletion", "insertion")
     for curve in (deletion, insertion):
-        for one in (curve, curve["random"]):
-            chances = np.array(one["probabilities"])
-            assert one["area"] == pytest.approx(((chances[1:] + chances[:-1]) / 2).mean(), abs=2e-5)
+        for points in (curve, curve["random"]):
+            chances = np.array(points["probabilities"])
+            assert points["area"] == pytest.approx(((chances[1:] + chances[:-1]) / 2).mean(), abs=2e-5)
     whole = post(client, "/classify").json()["results"][0]["labels"][0]["probability"]
     assert deletion["probabilities"][0] == insertion["probabilities"][-1] == pytest.approx(whole, abs=1e-5)
     assert deletion["probabilities"][-1] == insertion["probabilities"][0]
@@ -446,10 +446,10 @@ def test_a_png_of_several_texts_shows_each_below_its_title(client):
     alone = [drawn(client.post(f"{DATES}/attention", json={"inputs": text, "attention": body})) for text in texts]
     assert together.shape == (sum(STRIP + len(one) for one in alone), 400, 3)
     top = 0
-    for one in alone:
+    for answer in alone:
         assert together[top : top + STRIP].min() < 128
-        assert np.abs(together[top + STRIP : top + STRIP + len(one)].astype(int) - one).max() <= 2
-        top += STRIP + len(one)
+        assert np.abs(together[top + STRIP : top + STRIP + len(answer)].astype(int) - answer).max() <= 2
+        top += STRIP + len(answer)
     sent = client.post(f"{DATES}/generate", json={"inputs": texts}).json()["id"]
     kept = drawn(client.get(f"/v1/attention/{sent}", params=body))
     assert np.abs(kept.astype(int) - together).max() <= 2
@@ -463,9 +463,9 @@ def test_a_png_of_several_images_shows_each_below_its_title(client):
     alone = [drawn(post(client, content=one, format="png")) for one in images]
     assert together.shape[:2] == (sum(STRIP + len(one) for one in alone), max(one.shape[1] for one in alone))
     top = STRIP
-    for one in alone:
-        assert np.abs(together[top : top + len(one), : one.shape[1]].astype(int) - one).max() <= 2
-        top += len(one) + STRIP
+    for answer in alone:
+        assert np.abs(together[top : top + len(answer), : answer.shape[1]].astype(int) - answer).max() <= 2
+        top += len(answer) + STRIP
 
 
 def test_a_photograph_is_drawn_at_the_width_asked_for_and_not_refused_for_its_own_size(client):

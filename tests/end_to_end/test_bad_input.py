@@ -279,8 +279,8 @@ OBJECT_CASES = {
 def finding(artifacts, detectors, tmp_path_factory):
     """A client of a service with detectors beside the bundled models."""
     folder = tmp_path_factory.mktemp("finding")
-    for one in (*artifacts.iterdir(), *detectors.iterdir()):
-        (folder / one.name).symlink_to(one)
+    for artifact in (*artifacts.iterdir(), *detectors.iterdir()):
+        (folder / artifact.name).symlink_to(artifact)
     with in_process(folder) as client:
         yield client
 
@@ -305,8 +305,8 @@ def test_pictures_of_extreme_shapes_have_objects_within_a_frame_of_their_own(fin
     assert answer.status_code == 200, answer.text
     (result,) = answer.json()["results"]
     assert len(result["objects"]) >= 4
-    for one in result["objects"]:
-        box = one["box"]
+    for detected in result["objects"]:
+        box = detected["box"]
         assert -width / 2 <= box["left"] <= box["right"] <= 1.5 * width
         assert -height / 2 <= box["top"] <= box["bottom"] <= 1.5 * height
     assert (result["attention"]["image"]["width"], result["attention"]["image"]["height"]) == size

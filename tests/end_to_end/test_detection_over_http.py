@@ -389,9 +389,9 @@ def test_the_relevance_of_an_object_is_that_of_its_likeliest_class_by_autograd(c
     seen = attention(client, method="relevance", target=number, **options)
     assert is_close(values(seen, "decoder"), own[None, None])
     assert is_close(values(seen, "cross"), cross[None, None])
-    for one in seen["maps"]:
-        assert one["target"] == {"object": number, "index": index, "label": LABELS[index]}
-        assert one.get("against") == (None if against is None else {"index": rather, "label": against})
+    for a_map in seen["maps"]:
+        assert a_map["target"] == {"object": number, "index": index, "label": LABELS[index]}
+        assert a_map.get("against") == (None if against is None else {"index": rather, "label": against})
 
 
 def test_the_surest_object_is_explained_where_none_is_named_and_each_that_is_named(client, definition):
@@ -492,8 +492,8 @@ def test_all_methods_of_the_surest_object_are_compared_whether_it_is_found_or_no
     said = attention(client, SENT[index], evaluate="compare")["evaluation"]
     assert (said["object"], said["target"]) == (surest["object"], surest["index"])
     assert [one["method"] for one in said["compare"]] == ["raw", "norm", "relevance", "libra", "integrated", "random"]
-    for one in said["compare"]:
-        assert one["deletion"]["probabilities"][0] == pytest.approx(surest["probability"], abs=EXACT)
+    for compared in said["compare"]:
+        assert compared["deletion"]["probabilities"][0] == pytest.approx(surest["probability"], abs=EXACT)
     png = post(client, "attention", SENT[index], evaluate="compare", format="png")
     assert png.headers["Content-Type"] == "image/png"
 
@@ -521,8 +521,8 @@ def test_five_images_of_one_request_are_answered_as_if_alone_in_json_and_as_a_fo
     form = client.post("/v1/models/tiny/detect", files=files, data={name: str(one) for name, one in flat.items()})
     assert len(together) == 5
     for sent, found, other in zip(SENT, together, form.json()["results"], strict=False):
-        for one in (found, other):
-            close(one, result(post(client, "detect", sent, **flat)))
+        for evaluation in (found, other):
+            close(evaluation, result(post(client, "detect", sent, **flat)))
 
 
 def drawn(client, content, **options):

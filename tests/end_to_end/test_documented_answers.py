@@ -31,8 +31,8 @@ EVERY_WAY = [
 def folder(artifacts, minilm, dino, captions, scenes, language_models, tmp_path_factory):
     """A folder with a model of each task that comes with the repository."""
     every, several = tmp_path_factory.mktemp("every"), (artifacts, minilm, dino, captions, scenes, language_models)
-    for one in (folder for some in several for folder in some.iterdir()):
-        (every / one.name).symlink_to(one)
+    for artifact in (folder for some in several for folder in some.iterdir()):
+        (every / artifact.name).symlink_to(artifact)
     return every
 
 

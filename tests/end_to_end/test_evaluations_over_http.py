@@ -267,8 +267,8 @@ def test_a_comparison_for_a_mask_reads_the_row_of_the_mask_and_not_that_of_the_c
     for row in shown["compare"][:-1]:
         rows = {"queries": "all"} if row["method"] in ("raw", "rollout", "norm") else {}
         asked = {"method": row["method"], "target": 1, "evaluate": BOTH, **rows}
-        for one in attention(texts, "bert-mask", body, **asked)["evaluation"]["curves"]:
-            assert row[one["name"]]["probabilities"] == pytest.approx(one["probabilities"], abs=1e-6)
+        for evaluated in attention(texts, "bert-mask", body, **asked)["evaluation"]["curves"]:
+            assert row[evaluated["name"]]["probabilities"] == pytest.approx(evaluated["probabilities"], abs=1e-6)
     assert refused(texts, "bert-mask", body, method="raw", queries=0, target=1, evaluate="deletion") == ONE_ROW
 
 
@@ -336,8 +336,8 @@ def test_a_comparison_for_an_embedding_has_the_methods_with_one_row(texts):
         options = {"method": method, "against": asked["against"], "evaluate": BOTH}
         alone = attention(texts, "bert-features", {"inputs": SENTENCE}, **options)["evaluation"]["curves"]
         (row,) = (one for one in shown["compare"] if one["method"] == method)
-        for one in alone:
-            assert row[one["name"]]["probabilities"] == pytest.approx(one["probabilities"], abs=1e-5)
+        for evaluation in alone:
+            assert row[evaluation["name"]]["probabilities"] == pytest.approx(evaluation["probabilities"], abs=1e-5)
 
 
 @pytest.mark.parametrize("method", ["raw", "relevance", "libra"])
@@ -396,10 +396,10 @@ def test_a_comparison_has_what_each_method_has_alone(client, target):
     for row in shown["compare"][:-1]:
         alone = scan(client, method=row["method"], evaluate="deletion,insertion", **asked)["evaluation"]
         assert alone["target"] == shown["target"]
-        for one in alone["curves"]:
-            assert row[one["name"]] == {key: one[key] for key in ("probabilities", "area")}
-            random = {key: one["random"][key] for key in ("probabilities", "area")}
-            assert shown["compare"][-1][one["name"]] == random
+        for evaluated in alone["curves"]:
+            assert row[evaluated["name"]] == {key: evaluated[key] for key in ("probabilities", "area")}
+            random = {key: evaluated["random"][key] for key in ("probabilities", "area")}
+            assert shown["compare"][-1][evaluated["name"]] == random
     assert shown["compare"][-1]["seed"] == 0
 
 

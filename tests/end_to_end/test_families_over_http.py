@@ -271,8 +271,11 @@ def maps_of(out):
 
 
 def assert_maps(shown, maps):
-    for one in shown:
-        assert np.abs(np.array(one["values"]) - maps[one["kind"]][one["layer"]][0].numpy()).max() < TOLERANCE
+    for detected in shown:
+        assert (
+            np.abs(np.array(detected["values"]) - maps[detected["kind"]][detected["layer"]][0].numpy()).max()
+            < TOLERANCE
+        )
 
 
 def test_attention_of_a_translation_is_that_of_its_languages(client):

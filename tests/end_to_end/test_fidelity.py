@@ -231,9 +231,9 @@ def test_relevance_is_that_of_each_row_s_own_target(model, batch):
     if "rows" in asked:
         name = f"{model.manifest.attention[0].kind}.layers"
         choices += [{**asked, name: np.array(some)} for some in ([0], [len(asked[name]) - 1, 0][: len(asked[name])])]
-    for one in choices:
-        got = model.run("relevance", {**seen.feed, **one})
-        wanted = relevance(model, seen, one)
+    for choice in choices:
+        got = model.run("relevance", {**seen.feed, **choice})
+        wanted = relevance(model, seen, choice)
         (answer,) = got.keys() - wanted.keys()
         for kind, theirs in wanted.items():
             close(got[kind], theirs, kind, GRADIENT)

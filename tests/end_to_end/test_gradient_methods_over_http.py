@@ -136,9 +136,9 @@ def test_the_likeliest_class_is_explained_unless_another_is_asked_for(client, me
     assert digit(client, method=method) == digit(client, method=method, target=7)
     several = digit(client, method=method, target="7,1")["maps"]
     assert [one["target"]["index"] for one in several] == [7, 1]
-    for one in several:
-        alone = digit(client, method=method, target=one["target"]["index"])
-        assert is_close(one["values"], alone["maps"][0]["values"])
+    for answer in several:
+        alone = digit(client, method=method, target=answer["target"]["index"])
+        assert is_close(answer["values"], alone["maps"][0]["values"])
     assert not is_close(several[0]["values"], several[1]["values"], 0.01)  # relevance holds the identity's 1
 
 

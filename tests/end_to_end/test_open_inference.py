@@ -46,14 +46,14 @@ def outputs_of(answer):
     length = answer.headers.get(LENGTH)
     head, tail = (answer.content[: int(length)], answer.content[int(length) :]) if length else (answer.content, b"")
     found = {}
-    for one in json.loads(head)["outputs"]:
-        data, shape = one.get("data"), one["shape"]
+    for output in json.loads(head)["outputs"]:
+        data, shape = output.get("data"), output["shape"]
         if data is None:
-            size = one["parameters"]["binary_data_size"]
+            size = output["parameters"]["binary_data_size"]
             own, tail = tail[:size], tail[size:]
-            data = list(np.frombuffer(own, "<f4")) if one["datatype"] == "FP32" else texts_of(own)
-        assert len(data) == np.prod(shape), one["name"]
-        found[one["name"]] = np.array(data, np.float32).reshape(shape) if one["datatype"] == "FP32" else data
+            data = list(np.frombuffer(own, "<f4")) if output["datatype"] == "FP32" else texts_of(own)
+        assert len(data) == np.prod(shape), output["name"]
+        found[output["name"]] = np.array(data, np.float32).reshape(shape) if output["datatype"] == "FP32" else data
     assert not tail
     return found
 
@@ -287,9 +287,11 @@ def test_every_object_that_is_looked_for_has_its_classes_and_its_box(finding):
         assert {name: one.shape for name, one in found.items()} == {"probabilities": (3, 4, 3), "boxes": (3, 4, 4)}
         ours = native(finding, f"/v1/models/{model}/detect", images=encoded(scenes), threshold=0, top_k=1000)
         for chances, boxes, result in zip(found["probabilities"], found["boxes"], ours, strict=True):
-            for one in result["objects"]:
-                assert chances[one["object"], one["index"]] == pytest.approx(one["probability"], abs=1e-6)
-                assert boxes[one["object"]] == pytest.approx(list(one["box"].values()), abs=0.0051)
+            for detected in result["objects"]:
+                assert chances[detected["object"], detected["index"]] == pytest.approx(
+                    detected["probability"], abs=1e-6
+                )
+                assert boxes[detected["object"]] == pytest.approx(list(detected["box"].values()), abs=0.0051)
     binary = [{"name": "boxes", "parameters": {"binary_data": True}}, {"name": "probabilities"}]
     again = infer(finding, "tiny", sent, outputs=binary)
     assert list(again) == ["boxes", "probabilities"]

@@ -175,8 +175,8 @@ def test_requests_are_answered_while_versions_change_and_each_names_one(living):
                     time.sleep(0.02)
         finally:
             stop.set()
-        for one in asking:
-            one.result()
+        for task in asking:
+            task.result()
     assert {answer.status_code for answer in seen} == {200}
     assert [answer.json()["results"][0]["labels"][0]["label"] for answer in seen] == ["7"] * len(seen)
     assert {answer.json()["version"] for answer in seen} == {"1", "2", "3"}

@@ -134,8 +134,8 @@ def test_08_idle_connections_do_not_take_the_place_of_requests(client):
             for path in ("/health/live", "/health/ready", "/v1/models"):
                 assert new.get(path).status_code == 200
     finally:
-        for one in idle:
-            one.close()
+        for connection in idle:
+            connection.close()
 
 
 def test_09_no_handler_waits_for_a_thread():

@@ -198,9 +198,9 @@ def test_a_date_is_generated_with_the_weights_of_the_definition(client, name):
     tokens = [one["token"] for one in result["sequences"][0]["tokens"]] if "sequences" in result else None
     tokens = tokens or [one["token"] for one in result["tokens"]]
     assert tokens == [int(one) for one in target[0, 1:] if one != END]
-    for one in result["attention"]["maps"]:
-        weights = maps[one["name"]][0]
-        assert (torch.tensor(one["values"]) - weights).abs().max() <= 1e-5
+    for a_map in result["attention"]["maps"]:
+        weights = maps[a_map["name"]][0]
+        assert (torch.tensor(a_map["values"]) - weights).abs().max() <= 1e-5
     assert len(result["attention"]["maps"]) == len(maps)
 
 

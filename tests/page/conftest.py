@@ -112,8 +112,8 @@ def models(needed, tmp_path_factory, captions, minilm, language_models, classifi
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
     for source in (ROOT / "model/artifacts", captions, minilm, language_models, scenes):
-        for one in source.iterdir():
-            (folder / one.name).symlink_to(one)
+        for path in source.iterdir():
+            (folder / path.name).symlink_to(path)
     for made in (classifier, detectors / "fitted", detectors / "sequence"):
         (folder / made.name).symlink_to(made)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"

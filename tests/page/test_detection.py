@@ -113,9 +113,9 @@ def test_the_first_example_is_asked_for_its_objects(go, scene):
 def test_boxes_lie_where_the_answer_says_in_a_picture_of_any_size(go, scene, width):
     page = go(width=width)
     picture = page.locator("#picture canvas").bounding_box()
-    for one in scene.objects():
-        found = page.locator(f"#look .box-of[data-object='{one['object']}']").bounding_box()
-        left, top, right, bottom = (one["box"][edge] for edge in ("left", "top", "right", "bottom"))
+    for marked in scene.objects():
+        found = page.locator(f"#look .box-of[data-object='{marked['object']}']").bounding_box()
+        left, top, right, bottom = (marked["box"][edge] for edge in ("left", "top", "right", "bottom"))
         shares = [
             (found["x"] - picture["x"]) / picture["width"],
             (found["y"] - picture["y"]) / picture["height"],
@@ -123,7 +123,7 @@ def test_boxes_lie_where_the_answer_says_in_a_picture_of_any_size(go, scene, wid
             found["height"] / picture["height"],
         ]
         assert shares == pytest.approx([left / 192, top / 192, (right - left) / 192, (bottom - top) / 192], abs=0.01)
-        assert page.locator(f"#look .box-of[data-object='{one['object']}']").inner_text().startswith(one["label"])
+        assert page.locator(f"#look .box-of[data-object='{marked['object']}']").inner_text().startswith(marked["label"])
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -182,19 +182,19 @@ def test_hover_of_an_object_marks_its_box_and_draws_what_it_looked_at(go, scene,
     page = go(**CRISP)
     before = len(looks_asked(page))
     weights = scene.rows(attention="raw", kind="cross", layers=2)
-    for one in scene.objects():
-        page.locator(f"{FOUND}[data-object='{one['object']}']").hover()
-        assert numbers(page, MARKED) == [one["object"]]
-        assert heat_of(page, bare).argmax() == weights[one["object"]].argmax()
-        assert f"“{one['label']}”" in page.locator("#look .readout").inner_text()
+    for marked in scene.objects():
+        page.locator(f"{FOUND}[data-object='{marked['object']}']").hover()
+        assert numbers(page, MARKED) == [marked["object"]]
+        assert heat_of(page, bare).argmax() == weights[marked["object"]].argmax()
+        assert f"“{marked['label']}”" in page.locator("#look .readout").inner_text()
     page.mouse.move(0, 0)
     assert numbers(page, MARKED) == numbers(page)[:1]
-    for one in scene.objects():
-        box = page.locator(f"#look .box-of[data-object='{one['object']}']").bounding_box()
+    for marked in scene.objects():
+        box = page.locator(f"#look .box-of[data-object='{marked['object']}']").bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        assert numbers(page, MARKED) == [one["object"]]
-        assert numbers(page, ".found .shown") == [one["object"]]
-        assert heat_of(page, bare).argmax() == weights[one["object"]].argmax()
+        assert numbers(page, MARKED) == [marked["object"]]
+        assert numbers(page, ".found .shown") == [marked["object"]]
+        assert heat_of(page, bare).argmax() == weights[marked["object"]].argmax()
     page.mouse.move(0, 0)
     assert numbers(page, MARKED) == numbers(page)[:1]
     assert len(looks_asked(page)) == before, "the rows of all objects are there already"
@@ -516,8 +516,8 @@ def test_a_kind_with_another_name_and_a_map_with_a_grid_of_its_own_are_drawn(vis
         answer = route.fetch(url=route.request.url.replace("kind=stage2", "kind=encoder"))
         body = answer.json()
         attention = body["results"][0]["attention"]
-        for one in attention["maps"]:
-            one.update(kind="stage2", grid=attention["tokens"]["grid"])
+        for a_map in attention["maps"]:
+            a_map.update(kind="stage2", grid=attention["tokens"]["grid"])
         attention["tokens"]["grid"] = {"rows": 14, "columns": 14}
         route.fulfill(response=answer, json=body)
 

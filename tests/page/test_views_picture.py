@@ -39,8 +39,8 @@ def marks(view, name):
     """Return the cells on which marks of a name lie."""
     grid = view.page.locator(".cells").bounding_box()
     found = []
-    for one in view.page.locator(f".mark.{name}").all():
-        box = one.bounding_box()
+    for mark in view.page.locator(f".mark.{name}").all():
+        box = mark.bounding_box()
         column = (box["x"] + box["width"] / 2 - grid["x"]) / grid["width"] * COLUMNS
         row = (box["y"] + box["height"] / 2 - grid["y"]) / grid["height"] * ROWS
         assert box["width"] == pytest.approx(grid["width"] / COLUMNS, abs=0.1)

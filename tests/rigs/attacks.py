@@ -83,11 +83,11 @@ async def idle_connections(port: int, seconds: float) -> Counter[int]:
 async def half_heads(port: int, seconds: float) -> Counter[int]:
     """Send heads that do not end, behind whole requests in the same segment."""
     held = [await Connection.open(port) for _ in range(200)]
-    for one in held:
-        one.leave(request("GET", "/health/live") + b"GET /health/live HTT")
+    for connection in held:
+        connection.leave(request("GET", "/health/live") + b"GET /health/live HTT")
     await asyncio.sleep(seconds)
-    for one in held:
-        one.close()
+    for connection in held:
+        connection.close()
     return Counter()
 
 
@@ -95,11 +95,11 @@ async def unfinished_bodies(port: int, seconds: float) -> Counter[int]:
     """Send 30 bodies of 10 MB but for their last bytes, and wait."""
     whole = request("POST", mixes.DIGITS + "/classify", bytes(10_000_000), "image/png")
     held = [await Connection.open(port) for _ in range(30)]
-    for one in held:
-        one.leave(whole[:-100_000])
+    for connection in held:
+        connection.leave(whole[:-100_000])
     await asyncio.sleep(seconds)
-    for one in held:
-        one.reset()
+    for connection in held:
+        connection.reset()
     return Counter()
 
 
@@ -183,8 +183,8 @@ async def _unread(port: int, seconds: float, sent: bytes, connections: int) -> C
         await asyncio.get_running_loop().sock_sendall(one, sent)
         held.append(one)
     await asyncio.sleep(seconds)
-    for one in held:
-        one.close()
+    for connection in held:
+        connection.close()
     return Counter()
 
 
@@ -224,9 +224,9 @@ async def _honest(port: int, seconds: float) -> Seen:
         mixes.image("/attention?method=rollout", mixes.SMALL),
     ]
     while time.monotonic() < end:
-        for one in asked:
+        for question in asked:
             start = time.monotonic()
-            reply = await _ask(port, one)
+            reply = await _ask(port, question)
             seen.slowest = max(seen.slowest, time.monotonic() - start)
             seen.statuses[reply.status] += 1
             if reply.status not in HONEST_STATUSES:
@@ -259,12 +259,12 @@ def run(artifacts: Path, seconds: float = 10, only: str = "") -> Attacked:
     served, loading = two_cores()
     result = Attacked()
     with Replica(artifacts, cores=served, log_level="warning") as replica, Apart(loading) as apart:
-        for one in ATTACKS:
-            name = one.__name__.replace("_", " ")
+        for attack in ATTACKS:
+            name = attack.__name__.replace("_", " ")
             if only in name:
                 before = replica.rss()
                 watching = apart.submit(_watch, replica.port, seconds + 1)
-                sending: Future[Counter[int]] = apart.submit(_send, one.__name__, replica.port, seconds)
+                sending: Future[Counter[int]] = apart.submit(_send, attack.__name__, replica.port, seconds)
                 _note(result, name, watching, sending.result(), replica.rss() - before)
         for name, sent in bodies.requests():
             if only in name:

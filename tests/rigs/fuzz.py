@@ -177,9 +177,9 @@ def run(
                     hunt(lambda sent: prober.send_spoilt("spoilt", sent), mutate.SPOILT_WHOLE, many // 12, seed)
                 else:
                     hunt(lambda sent, name=name: prober.send(name, sent), mutate.REQUESTS[name], many, seed)
-        for one in attacks:
+        for task in attacks:
             with _noting(result):
-                prober.attack(one)
+                prober.attack(task)
         if conformance:
             left = requests - result.total
             report.progress("fuzz", f"schemathesis: about {left} requests, seed {seed}")

@@ -183,11 +183,11 @@ def table(found: Scale) -> str:
         "| given up | generator late, p99 |"
     )
     lines = [head, "|---|---|---|---|---|---|---|---|---|---|"]
-    for one in found.loads:
-        times = [f"{a:,.0f} / {b:,.0f}" for a, b in (one.mean_ms, one.median_ms, one.p99_ms)]
-        shares = [f"{a:.1%} / {b:.1%}" for a, b in (one.refused, one.given_up)]
-        cells = [f"{one.answered[0]:.1f} / {one.answered[1]:.1f}", *times, *shares, f"{one.late_ms:.0f} ms"]
-        lines.append(f"| {one.kind} | {one.share:.0%} | {one.rate:.1f} | {' | '.join(cells)} |")
+    for load in found.loads:
+        times = [f"{a:,.0f} / {b:,.0f}" for a, b in (load.mean_ms, load.median_ms, load.p99_ms)]
+        shares = [f"{a:.1%} / {b:.1%}" for a, b in (load.refused, load.given_up)]
+        cells = [f"{load.answered[0]:.1f} / {load.answered[1]:.1f}", *times, *shares, f"{load.late_ms:.0f} ms"]
+        lines.append(f"| {load.kind} | {load.share:.0%} | {load.rate:.1f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -354,8 +354,8 @@ def test_3_12_with_no_file_left_to_open_it_goes_on_and_recovers(misbehaving):
                 break
         time.sleep(0.5)
         assert replica.process.poll() is None
-        for one in held:
-            one.close()
+        for connection in held:
+            connection.close()
         last = time.monotonic() + 10
         while True:
             try:

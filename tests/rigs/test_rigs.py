@@ -39,8 +39,8 @@ def changeable(artifacts, tmp_path):
 def finding(artifacts, scenes, tmp_path_factory):
     """A folder with a detector beside the bundled models."""
     folder = tmp_path_factory.mktemp("finding")
-    for one in (*artifacts.iterdir(), *scenes.iterdir()):
-        (folder / one.name).symlink_to(one)
+    for artifact in (*artifacts.iterdir(), *scenes.iterdir()):
+        (folder / artifact.name).symlink_to(artifact)
     return folder
 
 

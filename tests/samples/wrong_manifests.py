@@ -17,8 +17,8 @@ def all_of(*changes):
     """Return a change that makes all these changes."""
 
     def change(manifest):
-        for one in changes:
-            one(manifest)
+        for change in changes:
+            change(manifest)
 
     return change
 

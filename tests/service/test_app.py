@@ -83,9 +83,9 @@ def test_no_path_is_redirected_to_a_host_that_the_client_says(light):
     settings = Settings(artifacts=light, probe_port=0, admin_port=0)
     app = create_app(settings, load(settings), open_store(settings))
     with TestClient(app) as client:
-        for one in (client, TestClient(create_admin(app, settings)), TestClient(create_probe(app, settings))):
+        for asking in (client, TestClient(create_admin(app, settings)), TestClient(create_probe(app, settings))):
             for path in ("/metrics/", "/health/live/", "/v1/models/", "/docs/", "/admin/reload/"):
-                answer = one.get(path, headers={"Host": "elsewhere.example"}, follow_redirects=False)
+                answer = asking.get(path, headers={"Host": "elsewhere.example"}, follow_redirects=False)
                 assert (answer.status_code, "location" in answer.headers) == (404, False)
 
 

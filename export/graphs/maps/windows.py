@@ -32,8 +32,8 @@ def places_of(kind: Kind) -> list[Places]:
     """Return where the tokens of a kind stand, for each of its layers."""
     rows, columns = kind.grid or (0, 0)
     found = []
-    for one in kind.windows:
-        tokens = Windows(rows, columns, one.side, one.shift).places()
+    for cut in kind.windows:
+        tokens = Windows(rows, columns, cut.side, cut.shift).places()
         window, slot = found_at(tokens)
         found.append(Places(tokens.numpy(), window.numpy(), slot.numpy()))
     return found

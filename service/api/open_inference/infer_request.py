@@ -163,14 +163,14 @@ class _Inputs:
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
             raise Malformed("inputs: must be a list of tensors")
         tensors: dict[str, dict[str, Any]] = {}
-        for one in given:
-            _check_members("inputs", one, INPUT_MEMBERS)
-            name = one.get("name")
+        for tensor in given:
+            _check_members("inputs", tensor, INPUT_MEMBERS)
+            name = tensor.get("name")
             if name not in self._known:
                 raise Unacceptable(f"inputs: must be named {' or '.join(self._known)}, given another")
             if name in tensors:
                 raise Unacceptable(f"{name}: may be given once, given twice")
-            tensors[name] = one
+            tensors[name] = tensor
         if self._known[0] not in tensors:
             raise Unacceptable(f"{self._known[0]}: must be given")
         return tensors
@@ -284,15 +284,15 @@ def _wanted(given: object, *, binary: bool) -> tuple[WantedOutput, ...]:
     if len(given) > MOST_OUTPUTS:
         raise Unacceptable(f"outputs: at most {MOST_OUTPUTS}, given {len(given)}")
     wanted = []
-    for one in given:
-        _check_members("outputs", one, frozenset({"name", "parameters"}))
-        asked = _parameters("outputs: parameters", one.get("parameters"))
+    for output in given:
+        _check_members("outputs", output, frozenset({"name", "parameters"}))
+        asked = _parameters("outputs: parameters", output.get("parameters"))
         _check_members("outputs: parameters", asked, frozenset({"binary_data", "classification"}))
         parameters = {key: value for key, value in asked.items() if value is not None}
         classes = parameters.get("classification", 0)
         if type(classes) is not int or classes < 0:
             raise Unacceptable("classification: must be a number of classes")
-        name = one.get("name")
+        name = output.get("name")
         if not isinstance(name, str):
             raise Malformed("outputs: each must have a name")
         wanted.append(WantedOutput(name, _is_true("binary_data", parameters.get("binary_data", binary)), classes))

@@ -64,13 +64,13 @@ def strings_of(subject: str, data: object, count: int) -> list[str]:
     found: list[str] = []
     left = [iter(data if isinstance(data, list) else [None])]
     while left:
-        for one in left[-1]:
-            if isinstance(one, list):
-                left.append(iter(one))
+        for element in left[-1]:
+            if isinstance(element, list):
+                left.append(iter(element))
                 break
-            if not isinstance(one, str):
+            if not isinstance(element, str):
                 raise Malformed(f"{subject}: data must be a list of strings")
-            found.append(one)
+            found.append(element)
         else:
             left.pop()
     return checked_count(subject, found, count)

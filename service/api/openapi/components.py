@@ -105,11 +105,11 @@ class Components:
             default = described.pop("default", None)
             if default and not isinstance(default, dict | list):
                 described["description"] = f"{described.get('description', '')} (default: {default})".lstrip()
-            for one in (described, *described.get("anyOf", [])):
-                if "enum" in one:
+            for choice in (described, *described.get("anyOf", [])):
+                if "enum" in choice:
                     title = "".join(part.capitalize() for part in name.split("_"))
-                    values = {"type": one.pop("type"), "enum": one.pop("enum")}
-                    one |= self.named("schemas", f"{title}Option", values)
+                    values = {"type": choice.pop("type"), "enum": choice.pop("enum")}
+                    choice |= self.named("schemas", f"{title}Option", values)
             properties[name] = described
         return {**schema, "properties": properties} if properties else schema
 
@@ -169,5 +169,5 @@ def _references(value: object) -> Iterable[tuple[str, str]]:
             else:
                 yield from _references(one)
     elif isinstance(value, list):
-        for one in value:
-            yield from _references(one)
+        for item in value:
+            yield from _references(item)

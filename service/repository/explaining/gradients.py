@@ -154,12 +154,12 @@ def _total(values: Mapping[str, Array], layer: int) -> float:
 def maps_of(query: AttentionQuery, explained: Explained, entry: Mapping[str, object]) -> list[AttentionMap]:
     """Return the maps of one score: for each kind that is asked for and each layer, with an entry of its target."""
     maps = []
-    for one in query.kinds:
-        stack = explained.values[one.kind.name]
+    for kind in query.kinds:
+        stack = explained.values[kind.kind.name]
         for index, values in enumerate(stack):
             rows = None if query.summarized else explained.target.rows
-            named = _entry(query, one, index) | dict(entry) | dict(explained.figures[index])
-            maps.append(AttentionMap(query.shown(one.kind), named, values[None], rows))
+            named = _entry(query, kind, index) | dict(entry) | dict(explained.figures[index])
+            maps.append(AttentionMap(query.shown(kind.kind), named, values[None], rows))
     return maps
 
 
@@ -172,11 +172,11 @@ def maps_of_tokens(
     """
     maps = []
     rows = tuple(row for one in explained for row in one.target.rows)
-    for one in query.kinds:
+    for kind in query.kinds:
         for index in range(len(explained[0].figures)):
-            values = np.concatenate([found.values[one.kind.name][index] for found in explained])
-            entry = _entry(query, one, index) | {"targets": [own[index] for own in entries]}
-            maps.append(AttentionMap(one.kind, entry, values[None], rows))
+            values = np.concatenate([found.values[kind.kind.name][index] for found in explained])
+            entry = _entry(query, kind, index) | {"targets": [own[index] for own in entries]}
+            maps.append(AttentionMap(kind.kind, entry, values[None], rows))
     return maps
 
 

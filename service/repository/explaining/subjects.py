@@ -161,9 +161,9 @@ def _target(query: AttentionQuery, positions: Sequence[int], lengths: Mapping[st
         return index
     rows: Sequence[int] = positions
     kind = evaluated_kind(query.model_kinds)
-    for one in query.kinds:
-        if one.kind == kind and not query.by_gradient:
-            rows = query.rows(one, lengths)
+    for kind_query in query.kinds:
+        if kind_query.kind == kind and not query.by_gradient:
+            rows = query.rows(kind_query, lengths)
     among = [index for index, position in enumerate(positions) if position in rows]
     if len(among) != 1:
         raise Unacceptable(ONE_ROW)

@@ -42,14 +42,14 @@ class GraphControls:
             "fusion": np.array(FUSIONS.index(self.fusion)),
             "diagnose": np.array(self.diagnose),
         }
-        for one in self.kinds:
-            name = one.kind.name
-            rows = range(longest[one.kind.query]) if one.rows is None else one.rows
-            feed[f"{name}.layers"] = np.array(one.layers, np.int64)
-            feed[f"{name}.heads"] = np.array(one.heads, np.int64)
+        for kind in self.kinds:
+            name = kind.kind.name
+            rows = range(longest[kind.kind.query]) if kind.rows is None else kind.rows
+            feed[f"{name}.layers"] = np.array(kind.layers, np.int64)
+            feed[f"{name}.heads"] = np.array(kind.heads, np.int64)
             feed[f"{name}.rows"] = np.array(rows, np.int64)
-            feed[f"{name}.discard"] = np.array(one.discard)
-            feed[f"{name}.special"] = special[one.kind.fed]
+            feed[f"{name}.discard"] = np.array(kind.discard)
+            feed[f"{name}.special"] = special[kind.kind.fed]
         return feed
 
 
@@ -87,12 +87,12 @@ def read_stacks(
 ) -> dict[str, Array]:
     """Return one input's maps and figures without the padding of its batch."""
     stacks = {}
-    for one in controls.kinds:
-        name, queries = one.kind.name, item.lengths[one.kind.query]
-        keys = None if one.kind.grid else item.lengths[one.kind.fed]  # those of an image are never padded
+    for kind in controls.kinds:
+        name, queries = kind.kind.name, item.lengths[kind.kind.query]
+        keys = None if kind.kind.grid else item.lengths[kind.kind.fed]  # those of an image are never padded
         if not len(out[name]):  # no map is asked for, and the graph only predicts
             continue
-        rows = queries if one.rows is None else None
+        rows = queries if kind.rows is None else None
         own = out[name][row][:, :, :rows, :keys]
         stacks[str(name)] = own.copy() if len(out[name]) > 1 else own  # a view would keep the whole batch in memory
         if controls.diagnose:
@@ -106,22 +106,22 @@ def read_maps(
     """Return the maps of one input from the graph's outputs, unpadded: (heads, layers, rows, keys) for each kind."""
     maps = []
     asked = {one.kind.name: one for one in controls.kinds}
-    for one in query.kinds:
-        stack, rows = stacks[one.kind.name], tuple(query.rows(one, lengths))
-        if asked[one.kind.name].rows is None and query.shift(one.kind):
+    for kind in query.kinds:
+        stack, rows = stacks[kind.kind.name], tuple(query.rows(kind, lengths))
+        if asked[kind.kind.name].rows is None and query.shift(kind.kind):
             stack = stack[:, :, 1:]
-        entry: dict[str, object] = {"name": one.kind.name, "kind": one.kind.name, "layer": None}
-        heads = one.heads if isinstance(one.heads, str) else list(one.heads)
-        shown = query.shown(one.kind)
+        entry: dict[str, object] = {"name": kind.kind.name, "kind": kind.kind.name, "layer": None}
+        heads = kind.heads if isinstance(kind.heads, str) else list(kind.heads)
+        shown = query.shown(kind.kind)
         entry |= grid_entry(shown)
         if not query.rules.by_layer:
-            entry |= {"layers": list(one.layers), "heads": heads, "normalized": True}
+            entry |= {"layers": list(kind.layers), "heads": heads, "normalized": True}
             maps.append(AttentionMap(shown, entry, stack[:, 0], rows))
             continue
-        normalized = query.rules.weights and one.kind.normalized and heads not in ("max", "min")
-        for layer in one.layers:
-            values = stack[:, sorted(one.layers).index(layer)]
-            named = {"name": one.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
+        normalized = query.rules.weights and kind.kind.normalized and heads not in ("max", "min")
+        for layer in kind.layers:
+            values = stack[:, sorted(kind.layers).index(layer)]
+            named = {"name": kind.kind.maps[layer], "layer": layer, "heads": heads, "normalized": normalized}
             maps.append(AttentionMap(shown, entry | named, values, rows))
     return maps
 

@@ -26,8 +26,8 @@ def others(tmp_path_factory, minilm, language_models):
     """A service of models that embed, fill masks and continue texts."""
     folder = tmp_path_factory.mktemp("others")
     for source in (minilm, language_models):
-        for one in source.iterdir():
-            (folder / one.name).symlink_to(one)
+        for path in source.iterdir():
+            (folder / path.name).symlink_to(path)
     with in_process(folder) as client, regard.connect(str(client.base_url)) as service:
         service.client = client
         yield service

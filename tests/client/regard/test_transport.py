@@ -115,8 +115,8 @@ def holding():
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     listener.shutdown(socket.SHUT_RDWR)
     thread.join(5)
-    for one in (listener, *kept):
-        one.close()
+    for opened in (listener, *kept):
+        opened.close()
 
 
 def _hold(listener, kept):
@@ -150,8 +150,8 @@ async def test_streams_that_hold_every_connection_are_named(holding, monkeypatch
         assert [(await anext(one)).text for one in streams] == ["2", "2"]
         with pytest.raises(regard.TimedOut, match="too many streams are open"):
             await service.models()
-        for one in streams:
-            await one.close()
+        for stream in streams:
+            await stream.close()
 
 
 def test_a_request_that_waits_for_other_requests_is_not_given_up(holding, monkeypatch):

@@ -459,13 +459,13 @@ def test_models_are_listed_as_openai_does_beside_our_own_list(client, folder):
     document = client.get("/v1/models").json()
     assert document["object"] == "list"
     assert [one["id"] for one in document["data"]] == [one["name"] for one in document["models"]]
-    for one in document["data"]:
-        assert one.keys() == {"id", "object", "created", "owned_by"}
-        manifest = folder / one["id"] / "1" / "manifest.json"
-        assert one["created"] == int(manifest.stat().st_mtime)
-        model = client.get(f"/v1/models/{one['id']}").json()
-        assert model.items() >= {**one, "ready": True}.items()
-        assert (one["object"], one["owned_by"]) == ("model", "regard")
+    for vector in document["data"]:
+        assert vector.keys() == {"id", "object", "created", "owned_by"}
+        manifest = folder / vector["id"] / "1" / "manifest.json"
+        assert vector["created"] == int(manifest.stat().st_mtime)
+        model = client.get(f"/v1/models/{vector['id']}").json()
+        assert model.items() >= {**vector, "ready": True}.items()
+        assert (vector["object"], vector["owned_by"]) == ("model", "regard")
     assert document["data"][1] == {"id": "dates", "object": "model", "created": WRITTEN_1970, "owned_by": "regard"}
 
 

@@ -256,8 +256,8 @@ async def test_of_two_batches_beside_one_another_the_one_that_nobody_waits_for_i
 
     async with working_lane(run=run, cores=2) as (lane, _):
         gone, kept = asyncio.create_task(lane.submit(1, 1)), asyncio.create_task(lane.submit(2, 1))
-        for one in runs.values():
-            assert await asyncio.to_thread(one.begun.wait, 5)
+        for batch in runs.values():
+            assert await asyncio.to_thread(batch.begun.wait, 5)
         gone.cancel()
         await asyncio.sleep(0.05)
         assert [one.terminate for one in runs.values()] == [True, False]

@@ -27,11 +27,11 @@ def test_the_curves_of_a_map_stand_beside_those_of_the_random_order():
     assert (answer["target"], answer["measure"]) == (7, "probability")
     assert answer["fractions"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     assert [one["name"] for one in answer["curves"]] == ["deletion", "insertion"]
-    for one in answer["curves"]:
-        for said, order in ((one, "libra"), (one["random"], "random")):
-            assert said["probabilities"] == pytest.approx(found[order][one["name"]].round(3))
-            assert said["area"] == pytest.approx(area(found[order][one["name"]]), abs=5.1e-4)
-        assert one["random"]["seed"] == 0
+    for curve in answer["curves"]:
+        for said, order in ((curve, "libra"), (curve["random"], "random")):
+            assert said["probabilities"] == pytest.approx(found[order][curve["name"]].round(3))
+            assert said["area"] == pytest.approx(area(found[order][curve["name"]]), abs=5.1e-4)
+        assert curve["random"]["seed"] == 0
 
 
 def test_one_curve_is_answered_where_one_is_asked_for():

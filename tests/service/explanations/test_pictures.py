@@ -50,15 +50,15 @@ def test_a_title_of_any_text_stays_in_its_line(title):
 def test_the_space_of_a_png_is_that_of_all_its_inputs():
     size = opened(png(pictures())).shape
     space = Space(size[0] * size[1], len(SIZES))
-    for one in SIZES:
-        space.take(one)
+    for taken in SIZES:
+        space.take(taken)
     with pytest.raises(
         TooLarge, match=r"^png: at most \d+ pixels, this one would have 300 x 427; ask for a smaller wid"
     ):
         space.take((1, 1 - STRIP))
     tight = Space(size[0] * size[1] - 1, len(SIZES))
-    for one in SIZES[:-1]:
-        tight.take(one)
+    for taken in SIZES[:-1]:
+        tight.take(taken)
     with pytest.raises(TooLarge):
         tight.take(SIZES[-1])
     Space(300 * 200).take((300, 200))

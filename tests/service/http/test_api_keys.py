@@ -306,8 +306,8 @@ def test_requests_in_flight_are_bounded_for_each_key(models, file):
 
     with TestClient(app) as client:
         waiting = [threading.Thread(target=client.get, args=("/wait",), kwargs={"headers": bearer("p")}) for _ in "ab"]
-        for one in waiting:
-            one.start()
+        for task in waiting:
+            task.start()
         for _ in waiting:
             assert entered.acquire(timeout=10)
         answer = client.get("/v1/models", headers=bearer("p"))
@@ -320,8 +320,8 @@ def test_requests_in_flight_are_bounded_for_each_key(models, file):
         assert client.app.state.keys.reload(client.app.state.metrics)
         assert client.get("/v1/models", headers=bearer("p")).status_code == 429
         let.set()
-        for one in waiting:
-            one.join()
+        for task in waiting:
+            task.join()
         assert client.get("/v1/models", headers=bearer("p")).status_code == 200
 
 

@@ -25,9 +25,9 @@ def table(most):
 
 def test_the_one_that_is_idle_for_longest_gives_way_unless_a_request_has_arrived():
     open_, (first, second, third, new) = table(3), (Fake() for _ in range(4))
-    for one in (first, second, third):
-        assert open_.admit(one)
-        open_.note_idle(one)
+    for connection in (first, second, third):
+        assert open_.admit(connection)
+        open_.note_idle(connection)
     open_.note_busy(first)
     open_.note_idle(first)  # now the youngest
     second.arrived = True
@@ -38,9 +38,9 @@ def test_the_one_that_is_idle_for_longest_gives_way_unless_a_request_has_arrived
 
 def test_those_that_discard_give_way_after_those_that_are_idle_the_oldest_first():
     open_, (first, second, idle) = table(3), (Fake() for _ in range(3))
-    for one in (first, second, idle):
-        assert open_.admit(one)
-        open_.note_idle(one)
+    for connection in (first, second, idle):
+        assert open_.admit(connection)
+        open_.note_idle(connection)
     open_.note_discarding(first)
     open_.note_discarding(second)
     closed = []
@@ -53,9 +53,9 @@ def test_those_that_discard_give_way_after_those_that_are_idle_the_oldest_first(
 
 def test_what_was_discarding_is_idle_or_busy_after_that():
     open_, (first, second) = table(2), (Fake() for _ in range(2))
-    for one in (first, second):
-        assert open_.admit(one)
-        open_.note_discarding(one)
+    for connection in (first, second):
+        assert open_.admit(connection)
+        open_.note_discarding(connection)
     open_.note_idle(second)
     open_.note_busy(first)
     assert open_.admit(Fake())

@@ -28,6 +28,6 @@ async def test_the_bytes_that_a_client_has_sent_are_counted_before_they_are_read
         assert unread_output(writer.transport) == 0
         writer.write(bytes(50_000_000))
         assert unread_output(writer.transport) > 10_000_000
-        for one in (writer, other):
-            one.transport.abort()
+        for stream in (writer, other):
+            stream.transport.abort()
         del reader

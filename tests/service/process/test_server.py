@@ -113,8 +113,8 @@ def test_probes_are_answered_while_all_connections_are_taken(light):
     with served(light, probe_port=0, max_connections=8) as client:
         client.get("/health/ready", headers={"Connection": "close"})
         with idle_connections(client.base_url.port, 8) as taken:
-            for one in taken:
-                one.sendall(b"GET /v1/models HTTP/1.1\r\n")  # a head that has begun gives way to nobody
+            for listener in taken:
+                listener.sendall(b"GET /v1/models HTTP/1.1\r\n")  # a head that has begun gives way to nobody
             time.sleep(0.2)
             url = f"http://127.0.0.1:{ports(client)['probe_port']}"
             assert httpx.get(f"{client.base_url}/health/ready").status_code == 503, "a full service is not ready"

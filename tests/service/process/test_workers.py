@@ -57,8 +57,8 @@ def children(pid):
 def family(pid):
     """Return all that descends from a process."""
     found = children(pid)
-    for one in found:
-        found += children(one)
+    for worker in found:
+        found += children(worker)
     return found
 
 

@@ -45,8 +45,8 @@ async def test_an_exception_thrown_into_the_devices_thread_loses_no_caller(devic
 
     watching = asyncio.create_task(watch())
     for _ in range(50):
-        for one in device._threads:
-            thread = ctypes.c_ulong(one._thread.ident)
+        for worker in device._threads:
+            thread = ctypes.c_ulong(worker._thread.ident)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(SystemExit))
         async with device.turn() as run:
             with contextlib.suppress(RuntimeError):

@@ -153,8 +153,8 @@ def test_a_pipe_of_others_stays_as_it_was():
     shared = os.dup(writer)
     never_block(writer)
     assert (os.get_blocking(writer), os.get_blocking(shared)) == (False, True)
-    for one in (reader, writer, shared):
-        os.close(one)
+    for end in (reader, writer, shared):
+        os.close(end)
 
 
 def test_a_pipe_of_another_user_and_a_socket_do_not_block_either(monkeypatch):

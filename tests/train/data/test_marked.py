@@ -11,24 +11,26 @@ def some(count=200, alike=0.0):
 
 
 def test_every_quarter_holds_the_digit_that_the_scene_says_in_its_box():
-    for one in some():
-        assert one.picture.shape == (1, SIDE, SIDE)
-        assert len(one.digits) == len(one.boxes) == 4
-        for quarter, (digit, (left, top, right, bottom)) in enumerate(zip(one.digits, one.boxes.tolist(), strict=True)):
+    for sample in some():
+        assert sample.picture.shape == (1, SIDE, SIDE)
+        assert len(sample.digits) == len(sample.boxes) == 4
+        for quarter, (digit, (left, top, right, bottom)) in enumerate(
+            zip(sample.digits, sample.boxes.tolist(), strict=True)
+        ):
             brightness = torch.linspace(0.3, 0.9, 10)[digit].item()
-            assert abs(one.picture[0, top:bottom, left:right].max().item() - brightness) < 1e-5
+            assert abs(sample.picture[0, top:bottom, left:right].max().item() - brightness) < 1e-5
             for low, high, part in ((left, right, quarter % 2), (top, bottom, quarter // 2)):
                 assert part * QUARTER + EDGE <= low < high <= (part + 1) * QUARTER - EDGE
 
 
 def test_the_mark_is_an_angle_in_a_corner_of_the_marked_quarter_and_nowhere_else():
     corners = set()
-    for one in some():
-        white = (one.picture[0] == 1).nonzero()
+    for sample in some():
+        white = (sample.picture[0] == 1).nonzero()
         assert len(white) == 2 * ARM * THICKNESS - THICKNESS**2
         quarters = (white // QUARTER).unique(dim=0)
-        assert quarters.tolist() == [[one.marked // 2, one.marked % 2]]
-        left, top, right, bottom = one.mark.tolist()
+        assert quarters.tolist() == [[sample.marked // 2, sample.marked % 2]]
+        left, top, right, bottom = sample.mark.tolist()
         assert (right - left, bottom - top) == (ARM, ARM)
         assert (white.min(0).values.tolist(), white.max(0).values.tolist()) == ([top, left], [bottom - 1, right - 1])
         inside = white % QUARTER
@@ -36,7 +38,7 @@ def test_the_mark_is_an_angle_in_a_corner_of_the_marked_quarter_and_nowhere_else
         place = tuple(ends.index((axis.min().item(), axis.max().item())) for axis in inside.T)
         corner = [QUARTER - 1 if far else 0 for far in place]
         assert corner in inside.tolist()  # the arms meet in the corner
-        corners.add((one.marked, place))
+        corners.add((sample.marked, place))
     assert len(corners) == 16
 
 

@@ -185,8 +185,8 @@ def test_views_of_a_field_differ(split):
 def test_the_nearest_vote_by_their_cosines():
     known, labels, given = numbers(60, 5), np.arange(60) % 4, numbers(7, 5)
     expected = []
-    for one in given:
-        cosines = known @ one / np.linalg.norm(known, axis=1) / np.linalg.norm(one)
+    for tensor in given:
+        cosines = known @ tensor / np.linalg.norm(known, axis=1) / np.linalg.norm(tensor)
         votes = np.zeros(4)
         for index in np.argsort(-cosines)[:20]:
             votes[labels[index]] += np.exp(cosines[index] / 0.07)

@@ -146,9 +146,9 @@ def test_the_causal_loss_is_the_cross_entropy_of_all_that_follows():
     lines = [[START, *encode("1 may 2000 = 2000-05-01"), END], [START, *encode("x = 1"), END]]
     losses = []
     with torch.no_grad():
-        for one in lines:
-            logits = model(torch.tensor(one)[None])[0][0].numpy()
-            losses += [-log_softmax(logits[place])[token] for place, token in enumerate(one[1:])]
+        for written in lines:
+            logits = model(torch.tensor(written)[None])[0][0].numpy()
+            losses += [-log_softmax(logits[place])[token] for place, token in enumerate(written[1:])]
     assert causal_loss(model, padded(lines)).item() == pytest.approx(np.mean(losses), rel=1e-10)
 
 

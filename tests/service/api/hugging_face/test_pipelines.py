@@ -295,10 +295,10 @@ def test_a_mask_is_filled_where_it_stands_in_the_text(texts, name):
     assert [(one["token"], one["token_str"], one["score"]) for one in found] == [
         (one["token"], one["text"], one["probability"]) for one in result["candidates"][0]
     ]
-    for one in found:
-        text = one["token_str"]  # RoBERTa's mask takes the space before it, since its tokens begin with one
+    for filled in found:
+        text = filled["token_str"]  # RoBERTa's mask takes the space before it, since its tokens begin with one
         whole = f" {text}".replace(" ##", "") if name == "bert-mask" else text
-        assert one["sequence"] == f"Ünï{whole} SAT  on"
+        assert filled["sequence"] == f"Ünï{whole} SAT  on"
 
 
 @pytest.mark.parametrize(

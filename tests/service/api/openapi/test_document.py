@@ -36,8 +36,8 @@ def every(value, name):
                 yield one
             yield from every(one, name)
     elif isinstance(value, list):
-        for one in value:
-            yield from every(one, name)
+        for item in value:
+            yield from every(item, name)
 
 
 def test_every_operation_has_a_name_of_its_own_that_says_what_it_does(document, operations):

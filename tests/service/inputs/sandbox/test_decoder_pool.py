@@ -250,10 +250,10 @@ async def test_a_request_that_leaves_the_queue_takes_its_images_along():
             with request.permit():
                 waiting = [asyncio.ensure_future(request.decode(number, INK)) for number in range(2)]
                 await asyncio.sleep(0)
-                for one in waiting:
-                    one.cancel()
+                for task in waiting:
+                    task.cancel()
                 await asyncio.gather(*waiting, return_exceptions=True)
-            del waiting, one  # their errors hold what waited
+            del waiting, task  # their errors hold what waited
             kept, request = weakref.ref(request), None
             await asyncio.sleep(0)
             gc.collect()

@@ -84,8 +84,8 @@ async def test_a_process_that_has_decoders_is_not_dumpable():
 async def test_a_signal_to_all_processes_leaves_decoders_to_what_is_in_flight(number):
     async with decoding() as (pool, metrics):
         await pool.decode(SEVEN, INK)
-        for one in children(os.getpid()):
-            os.kill(one, number)
+        for child in children(os.getpid()):
+            os.kill(child, number)
         await pool.decode(SEVEN, INK)
         assert replaced(metrics) == {}
 

@@ -88,10 +88,10 @@ async def test_nothing_is_kept_of_a_request_that_has_left():
     other = asyncio.ensure_future(queue.get("other"))
     await asyncio.sleep(0)
     kept, request = weakref.ref(request), None
-    for one in waiting:
-        one.cancel()
+    for waiter in waiting:
+        waiter.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    del waiting, one  # their errors hold what waited
+    del waiting, waiter  # their errors hold what waited
     await asyncio.sleep(0)
     gc.collect()
     assert kept() is None
