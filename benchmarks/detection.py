@@ -93,7 +93,7 @@ def own_rate(session: ort.InferenceSession, seconds: float) -> float:
 
 
 def answered(url: str, file: Path, kind: str, count: int) -> dict[str, float]:
-    """Send so many requests by eight clients; return the answers a second until the last, and the 99th percentile."""
+    """Send `count` requests by eight clients; return the answers a second until the last, and the 99th percentile."""
     data, headers = file.read_bytes(), {"Content-Type": kind}
 
     def ask(_: int) -> float:

@@ -135,7 +135,7 @@ def compile_peer(sizes, folder, precision):
 
 
 def use_threads(count):
-    """Have a process that exports use so many threads."""
+    """Have a process that exports use this number of threads."""
     torch.set_num_threads(count)
 
 
@@ -408,7 +408,7 @@ def over_http(sizes, found, precision):
 
 
 async def load(address, path, jpeg, headers, at_once, requests):
-    """Send so many requests at a time; return answers a second, and the seconds of each."""
+    """Send requests, a number of them at a time; return answers a second, and the seconds of each."""
     times = []
     limits = httpx.Limits(max_connections=at_once)
     async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:

@@ -46,7 +46,7 @@ class Cell:
 
     @contextlib.contextmanager
     def measured(self, images, pids=()):
-        """Measure a block that decodes so many images, in part in these processes."""
+        """Measure a block that decodes a number of images, in part in these processes."""
         there, here, start = computed(pids), own(), time.perf_counter()
         yield
         self.wall.append((time.perf_counter() - start) / images * 1e6)
@@ -182,7 +182,7 @@ def floor(rounds, times):
 
 
 async def by_reader(number, send, receive, times):
-    """Send a byte and wait for it by a reader of the loop, so many times."""
+    """Send a byte and wait for it by a reader of the loop, again and again."""
     loop = asyncio.get_running_loop()
     came = loop.create_future()
 

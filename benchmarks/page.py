@@ -125,7 +125,7 @@ def pen_up(browser, base):
 
 
 def text_of(client, tokens):
-    """Return a text of so many tokens of minilm, with those that its tokenizer adds."""
+    """Return a text of this number of tokens of minilm, with those that its tokenizer adds."""
     words = "the violin is on the table and she plays it well every day of the year ".split()
     text = " ".join((words * tokens)[: tokens - 2])
     asked = {"inputs": text, "attention": {"method": "raw", "layers": "5", "heads": "mean"}}

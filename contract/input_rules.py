@@ -32,7 +32,8 @@ class ImageRule(Part):
     locate: Literal["ink", "middle", "fit"]
     ink_box: Size | None = None
     resize: tuple[Size, Size] | Size | None = Field(
-        None, description="of `middle`: to (height, width), or the shorter side to so many pixels; null leaves the size"
+        None,
+        description="of `middle`: to (height, width), or the shorter side to a number of pixels; null leaves the size",
     )
     resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
     fast_jpeg: bool = Field(

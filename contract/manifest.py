@@ -161,7 +161,9 @@ class Kind(Part):
     query: str = Field(description="name of the axis")
     key: str = Field(description="name of the axis")
     normalized: bool = Field(description="true if rows sum to one")
-    abreast: Size = Field(1, description="parallel attentions in a layer, whose maps add up: so many maps in a row")
+    abreast: Size = Field(
+        1, description="parallel attentions in a layer, whose maps add up: the number of maps in a row"
+    )
     prefix: int = Field(0, description="tokens before the first patch or word, such as a class token")
     suffix: int = Field(0, ge=0, description="tokens behind the last patch, each of which becomes an object")
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")

@@ -148,7 +148,7 @@ def return_large_blocks() -> None:
 def collecting_only_new_objects() -> Iterator[None]:
     """Keep the garbage collector from objects that exist already, such as those of torch's modules.
 
-    Tracing makes so many objects that it runs often.
+    Tracing makes many objects, so it runs often.
     """
     gc.freeze()
     try:

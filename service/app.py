@@ -23,7 +23,7 @@ from service.api.fast_path import FastPath
 from service.api.native.routes import health, liveness, monitoring
 from service.api.open_inference.infer_request import JSON_LENGTH
 from service.api.openapi.document import describe
-from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, manner_of, read_operations
+from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, error_form_of, read_operations
 from service.batching.admission import Budget
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
@@ -208,7 +208,7 @@ def _middleware(
         expose_headers=["X-Request-Id", "Retry-After", JSON_LENGTH],
     )
     return [
-        Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining, manner_of=manner_of),
+        Middleware(RequestLog, metrics=metrics, tracer=tracer, draining=draining, error_form_of=error_form_of),
         Middleware(SlicedAnswers, unread=unread),
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
         Middleware(HeadRequests),

@@ -1,4 +1,4 @@
-"""The papers are true: the README's commands give the answers it shows, the settings table is the settings."""
+"""The docs are true: the README's commands give the answers it shows, the settings table is the settings."""
 
 import inspect
 import json
@@ -49,7 +49,7 @@ def client(artifacts, minilm, captions, scenes, language_models, tmp_path_factor
 
 @pytest.fixture
 def checkout(client, artifacts, tmp_path, monkeypatch):
-    """A folder like a checkout, in which a reader of the papers stands, who has a service."""
+    """A folder like a checkout, in which a reader of the docs stands, who has a service."""
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     (tmp_path / "artifacts").symlink_to(artifacts)
     monkeypatch.chdir(tmp_path)

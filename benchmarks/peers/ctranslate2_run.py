@@ -56,7 +56,7 @@ def together(model, asked):
 
 
 def play(model, asked, at_once):
-    """Generate from sources that arrive at given times, each so many tokens; return when each began and was whole.
+    """Generate from sources that arrive at given times, each a number of tokens; return when each began and was whole.
 
     What waits when a batch ends is the next batch. `at_once` batches run beside one another. A row leaves its batch
     once it has its tokens, and counts as answered then, as if it had been sent from there.

@@ -48,6 +48,6 @@ def counts(rates, chance):
 
 
 def moments(counted, chance):
-    """Return the moments of arrivals, so many in each step, in order."""
+    """Return the moments of arrivals, by their number in each step, in order."""
     starts = np.repeat(np.arange(len(counted)) * STEP, counted)
     return np.sort(starts + chance.random(len(starts)) * STEP)

@@ -32,7 +32,7 @@ class Replica:
 
 
 class Simulation:
-    """Requests at these moments (seconds, in order) to a number of replicas, for so many seconds.
+    """Requests at these moments (seconds, in order) to a number of replicas, for some seconds.
 
     `controller` decides how many there are, if it is given; `deaths` are (second, share of the replicas) whose node
     dies; `renewals` are seconds at which all are replaced, one more at a time. `counts` says what became of the
@@ -113,8 +113,8 @@ class Simulation:
 
     def _begin(self, now, replica):
         service = self.service
-        while replica.waiting and len(replica.batches) < service.abreast and replica.state != GONE:
-            free = service.abreast - len(replica.batches)
+        while replica.waiting and len(replica.batches) < service.servers and replica.state != GONE:
+            free = service.servers - len(replica.batches)
             fits = max(service.batch - replica.running, 1) if replica.batches else service.batch
             batch = []
             for _ in range(min(-(-len(replica.waiting) // free), fits)):
@@ -136,7 +136,7 @@ class Simulation:
             return  # its node has died
         replica.running -= len(batch)
         replica.busy += seconds
-        replica.budget.spent(len(batch) * self.service.tokens, seconds / self.service.abreast)
+        replica.budget.spent(len(batch) * self.service.tokens, seconds / self.service.servers)
         outside = self._chance.choice(self.service.outside, len(batch))
         for arrived, beside in zip(batch, outside.tolist(), strict=True):
             seconds = now - arrived + beside
@@ -232,7 +232,7 @@ class Simulation:
         service, staying = self.service, self._staying()
         ready = [replica for replica in staying if replica.state == READY]
         held = [replica.budget.held / max(replica.budget.room, 1) for replica in ready]
-        used = [min(one.busy / SYNC_SECONDS / service.abreast, 1.0) * service.cores for one in ready]
+        used = [min(one.busy / SYNC_SECONDS / service.servers, 1.0) * service.cores for one in ready]
         for replica in self.replicas:
             replica.busy = 0.0
         self.sizes.append((now, len(staying), len(ready)))

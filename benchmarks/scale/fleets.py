@@ -84,9 +84,9 @@ class Fleet:
         self._refuse(number, float((given - taken).sum()))
         batch = np.clip(held + taken, 1, service.batch)
         took = service.first + (batch - 1) * service.each
-        rate = service.abreast * batch / took
+        rate = service.servers * batch / took
         # of those before it, half a batch runs together with it
-        before = np.maximum(held + taken / 2 - service.abreast - (batch - 1) / 2, 0)
+        before = np.maximum(held + taken / 2 - service.servers - (batch - 1) / 2, 0)
         latency = before / rate + took
         self.latencies += np.bincount(np.searchsorted(LIMITS, latency), taken, len(LIMITS) + 1)
         late = float(taken[latency > objective].sum())

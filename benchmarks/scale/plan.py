@@ -45,7 +45,7 @@ def most(cost):
 
 
 def needs(rate, cost, spare=1):
-    """Return what so many requests a second of one kind need: `spare` replicas more, so that one may be missing."""
+    """Return what a rate of requests of one kind needs: `spare` replicas more, so that one may be missing."""
     cores = rate * cost.processor_ms / 1000
     replicas = math.ceil(rate / (most(cost) * UTILISATION)) + spare
     in_node = math.floor(NODE_CORES * NODE_USABLE / CORES)

@@ -22,7 +22,7 @@ QUEUE_SYNCS = 4
 class Service:
     """How one replica answers requests of one kind.
 
-    A batch of n takes `first` + (n - 1) x `each` seconds, times a factor that is drawn from `factors`. `abreast`
+    A batch of n takes `first` + (n - 1) x `each` seconds, times a factor that is drawn from `factors`. `servers`
     batches run beside one another. `tokens` is what a request costs the queue, whose bounds are the service's own.
     """
 
@@ -32,7 +32,7 @@ class Service:
     factors: np.ndarray = field(default_factory=lambda: np.ones(1))
     outside: np.ndarray = field(default_factory=lambda: np.zeros(1))
     """Seconds that a request takes beside its batch, such as HTTP and decoding; they are drawn."""
-    abreast: int = 1
+    servers: int = 1
     most: int = SETTINGS.batch_tokens
     """Tokens of a batch."""
     cores: float = 1.0
@@ -48,7 +48,7 @@ class Service:
     @property
     def capacity(self):
         """Requests a second that full batches answer."""
-        return self.abreast * self.batch / (self.first + (self.batch - 1) * self.each)
+        return self.servers * self.batch / (self.first + (self.batch - 1) * self.each)
 
     @property
     def room(self):

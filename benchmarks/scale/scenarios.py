@@ -92,7 +92,7 @@ def main(sizes=SIZES, plot=PLOT):
 
 
 def draw(shown, size, file):
-    """Draw, for so many replicas at the start, how many there are and what is late or refused in time."""
+    """Draw, for a number of replicas at the start, how many there are and what is late or refused in time."""
     import matplotlib as mpl
 
     mpl.use("Agg")

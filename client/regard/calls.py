@@ -24,7 +24,7 @@ from regard.tasks.task import Task
 T = TypeVar("T")
 
 BODY_BYTES = 12_000_000
-"""A batch is sent in requests of at most so many bytes; the service takes 16 MiB by default."""
+"""A batch is sent in requests of at most this number of bytes; the service takes 16 MiB by default."""
 QUERY_BYTES = 6000
 """A longer query may be refused: the service takes 8 KiB of a request's line and headers."""
 EXACT = {"encoding": "base64"}

@@ -180,7 +180,7 @@ def require_difference(
 ) -> None:
     """Raise ExportError if an output, or a layer of maps, is the same for two inputs.
 
-    `fixed` says of which kinds the maps of so many first layers are the same for all inputs.
+    `fixed` says of which kinds the maps of how many first layers are the same for all inputs.
     """
     for port, first, second in zip(plan.outputs, one, other, strict=True):
         maps = first.ndim == MAPS_RANK

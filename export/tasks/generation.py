@@ -209,7 +209,10 @@ def with_states(rules: Generation, states: tuple[str, ...], memory: tuple[str, .
 
 
 def traced_at(length: int) -> Sizes:
-    """Return the sizes that the graphs of a model of so many tokens are traced at. Raises CheckpointError for few."""
+    """Return the sizes that the graphs of a model are traced at, by the most tokens of its texts.
+
+    Raises CheckpointError for few.
+    """
     if length < LEAST_TOKENS:
         raise CheckpointError(f"model: must take at least {LEAST_TOKENS} tokens to generate texts, given {length}")
     return {"batch": 4, "source": 7, "target": 5, "capacity": 9}

@@ -44,7 +44,7 @@ class Traced(nn.Module):
     classes: int | None = None
     """How many of the first numbers of the answer's last axis can be explained, if not all of them."""
     fixed: Mapping[str, int] = MappingProxyType({})
-    """Kinds of attention of whose layers so many, the first ones, have the same maps for every input."""
+    """How many of a kind's first layers have the same maps for every input."""
 
     def __init__(self, model: nn.Module, kinds: Sequence[Kind]) -> None:
         super().__init__()

@@ -86,7 +86,7 @@ async def predict(
 
 
 def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
-    """Return the lengths of the inputs that an answer is of: so many and, with both sides, the other one each time."""
+    """Return the lengths of the first `count` inputs; with both sides, also those of the compared one for each."""
     both = query is not None and query.options.sides == "both"
     return lengths[:count] + (lengths[count:] * count if both else [])
 

@@ -1,6 +1,6 @@
-"""The protocols that are spoken: their routes, and the manner of their errors.
+"""The protocols that are spoken: their routes, and the form of their errors.
 
-Refusals happen before routing too, so the manner goes by the method and the path of a request.
+Refusals happen before routing too, so the form goes by the method and the path of a request.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from service.api.open_inference import routes as open_inference
 from service.api.openai import routes as openai
 from service.api.openai.errors import Errors, error_of_models
 from service.api.page import routes as page
-from service.http.problems import Manner, problem
+from service.http.problems import ErrorForm, problem
 
 ROUTERS = (
     page.router,
@@ -30,15 +30,15 @@ ATTENTION = "/v1/attention/"
 OPENAI_ERRORS = Errors()
 
 
-def manner_of(method: str, path: str) -> Manner:
+def error_form_of(method: str, path: str) -> ErrorForm:
     """Return how errors of a method and path are written: of what no other protocol has, as problem details.
 
     Paths below `/v1` that nobody serves are taken for OpenAI's.
     """
     if path == "/v2" or path.startswith("/v2/"):
         return open_inference.error
-    if path in openai.MANNERS:
-        return openai.MANNERS[path]
+    if path in openai.ERROR_FORMS:
+        return openai.ERROR_FORMS[path]
     if path.startswith(MODEL):
         _, separator, endpoint = path.removeprefix(MODEL).partition("/")
         if endpoint in pipelines.BESIDE or (not separator and method == "POST"):

@@ -17,7 +17,7 @@ BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
 WAITING_SHARE = 0.4
 """The share of the deadline that a request may wait. The rest is for its own work, and for what is judged wrongly."""
 RATE_SECONDS = 10.0
-"""The rate is that of about so many of the last seconds of work."""
+"""The rate is that of about this number of the last seconds of work."""
 MOST_RETRY_SECONDS = 60
 
 

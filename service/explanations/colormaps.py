@@ -71,7 +71,7 @@ SIDE = 127
 
 
 def _between(hexes: Sequence[str], levels: int) -> Pixels:
-    """Return a table of so many colours, interpolated between equally distant ones."""
+    """Return a table of `levels` colours, interpolated between equally distant ones."""
     stops = np.array([list(bytes.fromhex(one)) for one in hexes])
     places = np.linspace(0, len(stops) - 1, levels)
     return np.stack([np.interp(places, range(len(stops)), channel) for channel in stops.T], 1).round().astype(np.uint8)

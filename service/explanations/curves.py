@@ -25,7 +25,7 @@ RANDOM_COLOUR = "#6b757d"
 GRID = "#e4e9ec"
 
 SHARPNESS = 3
-"""Everything is drawn at least so many times larger and then scaled down, since Pillow's lines have hard edges."""
+"""Everything is drawn at least this many times larger and then scaled down, since Pillow's lines have hard edges."""
 PLOT = 340, 280  # pixels between the axes, across and down
 LEFT, RIGHT, TOP, BELOW = 52, 28, 62, 48  # pixels around a plot: numbers, a title, what the axes are
 CHART_WIDTH = LEFT + PLOT[0] + RIGHT
@@ -40,7 +40,7 @@ DONE: dict[CurveName, str] = {"deletion": "taken away", "insertion": "put back"}
 
 
 def picture_size(charts: int, orders: int, width: int | None = None) -> tuple[int, int]:
-    """Return the width and height of a picture of so many charts, with so many lines each; `width` is that asked for.
+    """Return the width and height of a picture of charts, each with a number of lines; `width` is that asked for.
 
     Where it is less than all charts have side by side, they stand one below the other, so that texts stay legible.
     """
@@ -67,7 +67,7 @@ def draw(evaluation: Evaluation, max_pixels: int, width: int | None = None) -> I
 
 
 def _chart_height(orders: int) -> int:
-    """Return the height of a chart with so many lines, and so many rows of its legend."""
+    """Return the height of a chart, by its number of lines and of the rows of its legend."""
     return TOP + PLOT[1] + BELOW + orders * ROW + ROW // 2
 
 

@@ -150,7 +150,7 @@ class AttentionQuery:
         return targets * (len(one.layers) if self.rules.by_layer else 1)
 
     def count_targets(self, available: int) -> int:
-        """Return how many scores are explained of an input with so many masks or tokens to explain."""
+        """Return how many scores are explained of an input that has `available` masks or tokens to explain."""
         if not self.by_gradient:
             return 1
         return available if self.targets is None else len(self.targets)

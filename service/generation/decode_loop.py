@@ -214,7 +214,7 @@ class DecodeLoop:
     def _admit(self, most: float) -> list[Job]:
         """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones.
 
-        Their sources are encoded together, and have at most so many padded tokens, unless the first one has more. While
+        Their sources are encoded together, and have at most `most` padded tokens, unless the first one has more. While
         rows run, which must wait for that, they have no more than JOINING_TOKENS.
         """
         if self._running:

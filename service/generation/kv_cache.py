@@ -59,7 +59,7 @@ class KVCache:
         """What the binding is for: the number of rows, the number of candidates, and whether logits are returned."""
 
     def row_bytes(self, capacity: int, source: int) -> int:
-        """Return what a row takes: caches of so many slots, and what it holds of a source of so many tokens."""
+        """Return what a row takes: caches by their slots, and what it holds of a source by its tokens."""
         lengths = [
             capacity if name in self._caches else source if any(isinstance(axis, str) for axis in port.axes[1:]) else 1
             for name, port in self._ports.items()

@@ -337,7 +337,7 @@ def finite(logs: LogProbabilities) -> LogProbabilities:
 
 
 def alternatives_of(logs: LogProbabilities, tokens: Tokens, count: int) -> list[Alternatives]:
-    """Return so many of the likeliest tokens of each row; none for 0. Tokens that are always suppressed are left out.
+    """Return the `count` likeliest tokens of each row; none for 0. Tokens that are always suppressed are left out.
 
     `tokens` are the likeliest, best first, and `logs` are their log-probabilities, -inf of suppressed ones.
     """

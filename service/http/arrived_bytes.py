@@ -5,7 +5,7 @@ import asyncio
 from uvicorn.protocols.http.flow_control import FlowControl
 
 MOST_PIPELINED = 16
-"""While so many requests of a connection wait behind the one that is answered, no more of it is parsed or read."""
+"""While this number of requests wait behind the one that is answered, no more of a connection is parsed or read."""
 PIECE_BYTES = 4096
 """Of what may hold more heads than that, so much is parsed at a time."""
 HEAD_END = b"\r\n\r\n"

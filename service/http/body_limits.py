@@ -18,7 +18,7 @@ RESERVED_SHARE = 0.25
 
 
 MOST_DIGITS = 20
-"""Of a Content-Length, without leading zeros; a number of so many digits is larger than every limit."""
+"""Of a Content-Length, without leading zeros; a number of more digits is larger than every limit."""
 
 
 def reserved_bytes(settings: Settings) -> int:
@@ -38,10 +38,10 @@ class BodyBudget(Protocol):
     """A bound on the bytes of all bodies that are held, beyond what is reserved for each."""
 
     def take(self, cost: int) -> None:
-        """Hold so many bytes. Raises Busy if they do not fit beside what is held."""
+        """Reserve bytes. Raises Busy if they do not fit beside what is held."""
 
     def give_back(self, cost: int) -> None:
-        """Hold so many bytes no longer."""
+        """Release bytes."""
 
 
 class BodyLimits:

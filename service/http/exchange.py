@@ -35,7 +35,7 @@ class Exchange:
     """True once the whole body has arrived, and waits to be read."""
     body_read: bool = False
     """True once the whole body was read."""
-    manner: Callable[..., Response] | None = None
+    error_form: Callable[..., Response] | None = None
     """How the protocol of the request writes an error, as `problems.problem` has it; None for problem details."""
     refused: str | None = None
     """What the refusal is called in metrics and logs, if there was one."""

@@ -1,4 +1,4 @@
-"""Refusals as answers: in the manner of the request's protocol, by default problem details (RFC 9457)."""
+"""Refusals as answers: in the form of the request's protocol, by default problem details (RFC 9457)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from service.errors import Refusal
 from service.http.exchange import exchange_of
 
 
-class Manner(Protocol):
+class ErrorForm(Protocol):
     """How a protocol writes an error."""
 
     def __call__(
@@ -53,8 +53,8 @@ def fault(
     errors: Sequence[Mapping[str, str]] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return an error as an answer in the manner of the request's protocol."""
-    return (exchange_of(scope).manner or problem)(status, detail, errors, headers)
+    """Return an error as an answer in the form of the request's protocol."""
+    return (exchange_of(scope).error_form or problem)(status, detail, errors, headers)
 
 
 def refused(refusal: Refusal, scope: Scope) -> Response:

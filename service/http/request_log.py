@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.http.answer_deadline import CLIENT_CLOSED_REQUEST
 from service.http.api_keys import HEALTH_PATHS
 from service.http.exchange import Exchange, exchange_of
-from service.http.problems import Manner, fault, problem
+from service.http.problems import ErrorForm, fault, problem
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
@@ -35,10 +35,10 @@ class RequestLog:
         metrics: Metrics,
         tracer: Tracer,
         draining: Callable[[], bool],
-        manner_of: Callable[[str, str], Manner] = lambda method, path: problem,
+        error_form_of: Callable[[str, str], ErrorForm] = lambda method, path: problem,
     ) -> None:
         self.app = app
-        self.manner_of = manner_of
+        self.error_form_of = error_form_of
         self.metrics = metrics
         self.tracer = tracer
         self.draining = draining
@@ -56,7 +56,7 @@ class RequestLog:
         given = Headers(scope=scope).get("x-request-id", "")
         exchange.own_id = secrets.token_hex(16)
         exchange.id = given if REQUEST_ID.fullmatch(given) else exchange.own_id
-        exchange.manner = self.manner_of(scope["method"], scope["path"])
+        exchange.error_form = self.error_form_of(scope["method"], scope["path"])
         exchange.method = scope["method"] if scope["method"] in METHODS else "other"
 
         async def send_on(message: Message) -> None:

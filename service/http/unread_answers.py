@@ -36,7 +36,7 @@ class UnreadAnswers:
         return exchange in self._unread
 
     def hold(self, exchange: Exchange, count: int) -> None:
-        """Hold so many more bytes of an answer. One that gives way, which may be this one, holds none."""
+        """Reserve more bytes of an answer. One that gives way, which may be this one, holds none."""
         self._unread[exchange] = self._unread.get(exchange, 0) + count
         self.held += count
         while self.held > self._limit and len(self._unread) > 1:
@@ -52,7 +52,7 @@ class UnreadAnswers:
             self._unread.move_to_end(exchange)
 
     def release(self, exchange: Exchange, count: int) -> None:
-        """Hold so many bytes of an answer no longer, since the client took them."""
+        """Release bytes of an answer, since the client took them."""
         left = self._unread.get(exchange, 0)
         if count >= left:
             self.forget(exchange)

@@ -17,7 +17,9 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and its refusal has our words
 
 ORIENTATION, SIZE = "orientation", "size"  # keys of `Image.info`: the EXIF orientation, and the full size
-DRAFT_PIXELS = 2_000_000  # a JPEG of at least so many pixels is decoded at a reduced scale, if its rule allows that
+DRAFT_PIXELS = (
+    2_000_000  # a JPEG of at least this number of pixels is decoded at a reduced scale, if its rule allows that
+)
 START_OF_SCAN = b"\xff\xda"
 MOST_SCANS = 200  # of a progressive JPEG, which has about ten; each costs a pass over the whole image
 NEARLY_WHITE = 200  # brightness: a drawing that is brighter could not be seen on white, so it is put on black
@@ -135,7 +137,7 @@ def _resized_part(
     value may differ by one, or with `nearest` be that of a neighbouring pixel.
     """
     across, down = image.width / size[0], image.height / size[1]
-    # the filter reads so many pixels around the part
+    # the filter reads this number of pixels around the part
     x, y = FILTER_REACH * math.ceil(across), FILTER_REACH * math.ceil(down)
     left, top = max(0, int(box[0] * across) - x), max(0, int(box[1] * down) - y)
     right, bottom = min(image.width, int(box[2] * across) + x), min(image.height, int(box[3] * down) + y)

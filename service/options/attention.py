@@ -82,7 +82,7 @@ class AttentionOptions(Options):
         ge=2,
         le=256,
         description="of JSON and npz: maps of more rows or columns are answered as the largest value (by its size) of "
-        "each block, at most so many a side",
+        "each block, at most this number a side",
     )
     digits: int = Field(5, ge=1, le=9, description="decimals of a number in JSON")
     encoding: Literal["list", "base64"] = Field(

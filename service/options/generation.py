@@ -31,7 +31,7 @@ class GenerateOptions(LanguageOptions):
     temperature: Number | None = Field(
         None, ge=0, le=100, description="divides the logits; 0 takes the likeliest, without beams by default"
     )
-    top_k: int | None = Field(None, ge=1, le=10**6, description="sample among so many of the likeliest tokens")
+    top_k: int | None = Field(None, ge=1, le=10**6, description="sample among this number of the likeliest tokens")
     top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
     seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
     stream: bool = Field(False, description="answer with server-sent events, a token each")
@@ -39,9 +39,9 @@ class GenerateOptions(LanguageOptions):
         0,
         ge=0,
         le=20,
-        description="so many of the likeliest tokens at each token's place, best first, with natural log-probabilities "
-        "among the whole vocabulary: before temperature, top_k and top_p. Tokens that the model's rules always "
-        "suppress are left out; rules that force or forbid a token at one place change nothing here",
+        description="how many of the likeliest tokens are answered for each token's place, best first, with natural "
+        "log-probabilities among the whole vocabulary: before temperature, top_k and top_p. Tokens that the model's "
+        "rules always suppress are left out; rules that force or forbid a token at one place change nothing here",
     )
 
     @property
@@ -69,7 +69,7 @@ class GenerateOptions(LanguageOptions):
         return self.num_beams or (1 if draws or self.temperature == 0 else generation.num_beams)
 
     def check_size(self, tokens: int, limit: int) -> None:
-        """Raise TooLarge if the alternatives of so many tokens would exceed a limit in bytes."""
+        """Raise TooLarge if the alternatives of `tokens` tokens would exceed a limit in bytes."""
         size = tokens * self.alternatives * CANDIDATE_BYTES
         if size > limit:
             raise TooLarge(

@@ -157,7 +157,7 @@ class Device:
         return len(self._claims)
 
     def claim(self, cores: int, begin: Begin) -> Claim:
-        """Call `begin` with a turn of so many cores, or of all if there are fewer, once it is the caller's turn.
+        """Queue `begin`; call it with a turn of `cores` cores, or of all if the device has fewer.
 
         What arrives in one round of the event loop can begin together: `begin` is called in the next round, or where
         another turn is released.
@@ -180,7 +180,7 @@ class Device:
 
     @contextlib.asynccontextmanager
     async def turn(self, cores: int | None = None, share: float = 1.0) -> AsyncIterator[Turn]:
-        """Wait for a turn of so many cores (by default all), and hold it for the length of a block."""
+        """Wait for a turn of `cores` cores (by default all), and hold it for the length of a block."""
         granted: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
 
         def begin(turn: Turn) -> float | None:
@@ -316,7 +316,7 @@ def this_turn() -> Turn | None:
 
 
 def run_beside(function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Run a function on each item, so many beside one another, and return what it returns in the order of the items.
+    """Run a function on each item, on `threads` threads, and return what it returns in the order of the items.
 
     All of them run in the turn of the caller's thread, which is one of the threads. Raises what the first that fails
     raises, once those that run have ended; the others do not begin.

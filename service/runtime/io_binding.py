@@ -26,7 +26,7 @@ from service.runtime.providers import PROVIDERS, in_gpu_memory
 ONNX_BFLOAT16 = 16
 """The number that ONNX gives to the type bfloat16."""
 LARGE_BYTES, COPYING_THREADS = 4 << 20, 4
-"""The host's buffers of a recorded batch are filled by several threads if they take so many bytes."""
+"""The host's buffers of a recorded batch are filled by several threads if they take at least this number of bytes."""
 COPY_ROWS = (
     "CAg6kwEKJAoHZnJvbTAwMAoHcm93czAwMBIIbW92ZWQwMDAiBkdhdGhlcgodCghtb3ZlZDAwMBIHa2VwdDAwMCIISWRlbnRpdHkSCWNvcHlfcm93"
     "c1oVCgdmcm9tMDAwEgoKCAgCEgQKAAoAWhMKB3Jvd3MwMDASCAoGCAcSAgoAYhUKB2tlcHQwMDASCgoICAISBAoACgBCBAoAEBA="
@@ -38,7 +38,7 @@ test compares this one with its definition."""
 
 
 def graph_that_copies(count: int) -> bytes:
-    """Return the graph that copies rows of so many arrays: COPY_ROWS with the numbers 000, 001, ...
+    """Return the graph that copies rows of `count` arrays: COPY_ROWS with the numbers 000, 001, ...
 
     Messages of protobuf that follow one another are read as one, which has the nodes of all.
     """
@@ -351,7 +351,7 @@ def _copy(copies: Sequence[RowCopy]) -> None:
 
 @functools.cache
 def _copier(device: str, count: int) -> ort.InferenceSession:
-    """Return the session that copies rows of so many arrays on a device. It lives as long as the process."""
+    """Return the session that copies rows of `count` arrays on a device. It lives as long as the process."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     # without Identity, Gather would write over rows that it has yet to read

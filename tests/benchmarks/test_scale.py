@@ -46,7 +46,7 @@ EXPONENTIAL = np.random.default_rng(7).exponential(1, 200_000)
 @pytest.mark.parametrize("load", [0.5, 0.8])
 @pytest.mark.parametrize("servers", [1, 3])
 def test_waits_are_those_of_erlang_c(servers, load):
-    service = Service(first=1.0, each=1.0, most=1, abreast=servers, factors=EXPONENTIAL, **PLENTY)
+    service = Service(first=1.0, each=1.0, most=1, servers=servers, factors=EXPONENTIAL, **PLENTY)
     wanted = erlang_c(servers, servers * load) / (servers * (1 - load))
     found, error = mean_wait(service, rate=servers * load)
     assert abs(found - wanted) < 4 * error + 0.01

@@ -182,7 +182,7 @@ def test_on_openshift_the_namespace_chooses_the_user_and_names_are_looked_up_whe
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 5353), ("TCP", 5353)}
 
 
-# Papers
+# Documents
 
 
 @needs_kustomize

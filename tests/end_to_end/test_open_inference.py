@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over HTTP: the numbers of our own endpoints, in its tensors and in its manner."""
+"""The Open Inference Protocol over HTTP: the numbers of our own endpoints, in its tensors and in its forms."""
 
 import base64
 import io
@@ -76,7 +76,7 @@ def encoded(images):
 
 
 def refused(answer, status):
-    """Return the sentence of an error in the manner of the protocol."""
+    """Return the sentence of an error in the form of the protocol."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     assert list(answer.json()) == ["error"]

@@ -220,7 +220,7 @@ def post(connection, path, headers, body):
 
 
 def check_refused(answer, status, words):
-    """Raise unless an answer is a refusal in the protocol's manner."""
+    """Raise unless an answer is a refusal in the protocol's form."""
     given, headers, body = answer
     assert given == status, body
     assert headers["Content-Type"] == "application/json"

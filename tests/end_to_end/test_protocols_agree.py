@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from service.api.protocols import ROUTERS, manner_of
+from service.api.protocols import ROUTERS, error_form_of
 from service.http.api_keys import is_open
 from tests.samples.api_keys import bearer, line
 from tests.samples.detectors import LABELS, OBJECTS, encoded, picture
@@ -199,7 +199,7 @@ def test_every_protocol_needs_a_key_and_says_so_in_its_manner(light, tmp_path):
                 for method in route.methods if not is_open(path.replace("{file}", "x")) else ():
                     for headers, status in (({}, 401), (bearer("m"), 403)):
                         answer = client.request(method, path, headers=headers)
-                        wanted = json.loads(manner_of(method, path)(status, "").body)
+                        wanted = json.loads(error_form_of(method, path)(status, "").body)
                         assert (answer.status_code, answer.json().keys()) == (status, wanted.keys()), path
                         shapes.add((answer.headers["content-type"], *answer.json()))
     assert shapes == {

@@ -76,7 +76,7 @@ def text_source(name):
 
 SOURCES = dict.fromkeys(VARIANTS, image_source) | {"recurrent": text_source, "convolutional": text_source}
 USUAL = ("digits-axial", "digits-parallel", "digits-re-attention")
-"""What no other model does: two attentions abreast, one of them along lines, and rows that do not add up to one."""
+"""What no other model does: two parallel attentions, one of them along lines, and rows that do not add up to one."""
 
 
 def usually_few(names):

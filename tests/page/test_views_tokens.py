@@ -202,7 +202,7 @@ def series(*heads):
 
 
 def lines(view, group, down=48, across=24):
-    """Return the lines of a group as (from, to, colour, opacity); tokens are so many pixels apart."""
+    """Return the lines of a group as (from, to, colour, opacity); tokens are `down` and `across` pixels apart."""
     found = view.page.locator(f".lines svg > g:nth-child({group}) path").evaluate_all(
         "all => all.map((one) => ['d', 'stroke', 'stroke-opacity'].map((name) => one.getAttribute(name)))"
     )

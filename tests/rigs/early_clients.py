@@ -141,7 +141,7 @@ def installed(client: str) -> bool:
 
 
 def ask(client: str, url: str, file: Path, count: int) -> Counter[str]:
-    """Let a client in a process of its own send the body so many times; return how often it got which status."""
+    """Let a client in a process of its own send the body again and again; return how often it got which status."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.rigs.early_clients", client, url, file, str(count)],
         capture_output=True, text=True, timeout=SECONDS * count,

@@ -131,7 +131,7 @@ class Prober:
             raise Unexpected(f"{kind}: status {reply.status} tells {found[0]!r}: {reply.body[:300]!r}")
 
     def _look(self) -> None:
-        """Ask whether the service is live, after every so many requests."""
+        """Ask whether the service is live, now and then."""
         if self._since < self._every:
             return
         self._since = 0
@@ -164,7 +164,7 @@ class Prober:
 def run(
     artifacts: Path, requests: int, seed: int = 0, *, attacks: Sequence[Attack] = ATTACKS, conformance: bool = True
 ) -> Fuzzed:
-    """Send so many requests, of all kinds; `conformance` runs schemathesis too, which takes some seconds to begin."""
+    """Send requests of all kinds; `conformance` runs schemathesis too, which takes some seconds to begin."""
     result = Fuzzed(seed=seed)
     with Replica(artifacts, log_level="warning") as replica:
         every = 1 if requests <= 2000 else 20

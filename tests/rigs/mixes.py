@@ -257,7 +257,7 @@ def heavy(texts: int = 16, beams: int = 4) -> bytes:
 
 
 def images(path: str, count: int = 32) -> bytes:
-    """Return a request with a form of so many images."""
+    """Return a request with a form of several images."""
     part = b'--x\r\nContent-Disposition: form-data; name="image"; filename="i"\r\n\r\n%b\r\n'
     return request("POST", DIGITS + path, part % SMALL * count + b"--x--\r\n", "multipart/form-data; boundary=x")
 

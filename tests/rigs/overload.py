@@ -25,7 +25,7 @@ KINDS = {"texts": "minilm", "images": "digits", "heavy": "dates", "heavy maps": 
 DEADLINE = 10.0
 """Seconds, less than by default, so that what waits is answered soon."""
 BEFORE = 5.0
-"""Seconds at half of what the service can do, before the overload; so many that some requests came close to others."""
+"""Seconds at half of what the service can do, before the overload; enough that some requests come close to others."""
 QUEUE = DEADLINE * WAITING_SHARE
 """Seconds of work that may wait, and after the overload must be done."""
 AFTER = QUEUE + 5.0

@@ -57,7 +57,7 @@ async def closing(*stores):
 
 
 def of_size(size, fill=b"x"):
-    """Return a request that counts for so many bytes."""
+    """Return a request that counts for this number of bytes."""
     kept = StoredRequest("m" * (size - len(pack(StoredRequest("", "1", (fill,))))), "1", (fill,))
     assert len(pack(kept)) == size
     return kept

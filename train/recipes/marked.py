@@ -106,7 +106,7 @@ def held_out(count: int) -> list[MarkedScene]:
 
 
 def touched(boxes: Tensor, cell: int) -> Tensor:
-    """Return (scene, cell), True where a cell of so many pixels a side touches the scene's box, of boxes (scene, 4)."""
+    """Return (scene, cell), True where a cell of `cell` pixels a side touches the scene's box, of boxes (scene, 4)."""
     start = torch.arange(0, SIDE, cell)
     left, top, right, bottom = boxes.T[:, :, None]
     across, down = (start < right) & (start + cell > left), (start < bottom) & (start + cell > top)

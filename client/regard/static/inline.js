@@ -775,7 +775,7 @@ function useDrawing(draw, changes) {
   }, changes)
 }
 
-/** Return a new canvas of so many pixels. */
+/** Return a new canvas of a width and height in pixels. */
 const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
 
 /**
@@ -813,7 +813,7 @@ function blobOf(address) {
   return new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] })
 }
 
-/** Give a canvas so many pixels, and return its brush; it is not cleared where it has them. */
+/** Give a canvas a width and height in pixels, and return its brush; it is not cleared where it has them. */
 function brushOf(canvas, width, height) {
   if (canvas.width !== width) canvas.width = width
   if (canvas.height !== height) canvas.height = height
@@ -1232,8 +1232,8 @@ const $matrix_js = (({ brushOf, painted, useDensity, useDrawing, useSame, useSiz
 
 
 const LARGEST = 28 // CSS pixels of a cell's side
-const LABELLED = 12 // cells of at least so many have labels
-const SCROLLED = 8 // if cells would have at least so many, they get labels, and the matrix scrolls
+const LABELLED = 12 // pixels of a cell from which it has a label
+const SCROLLED = 8 // pixels of a cell from which it gets a label where the matrix scrolls
 const FEW = 4 // so few rows would be a thread without labels, whatever their length
 const LONGEST = 14 // characters of a label
 const UPRIGHT = 1 // characters of a column's label that need not be turned

@@ -112,7 +112,7 @@ class BackboneConfig(BaseModel):
         return self
 
     def sizes(self, channels: int) -> ResNetConfig:
-        """Return the definition's sizes, for images of so many channels."""
+        """Return the definition's sizes, for images of this number of channels."""
         if any(given not in (None, channels) for given in (self.num_channels, self.in_chans)):
             raise CheckpointError(f"{CONFIG}: backbone_config.num_channels: must be {channels}, as num_channels says")
         if self.layer_type == "basic":

@@ -14,7 +14,7 @@ BLOCKS = 4
 """Of n blocks, block i reads i/n of all keys, so (n + 1)/2n of all scores are computed: five eighths."""
 
 MAX_WHOLE_TOKENS = 256
-"""Up to so many tokens are computed in one piece, which is as quick."""
+"""Up to this number of tokens are computed in one piece, which is as quick."""
 
 
 def split_causal_attention(graph: onnx.ModelProto, longest: int) -> onnx.ModelProto:

@@ -42,7 +42,7 @@ SIMILARITY = {"source_sentence", "sentences"}
 def error(
     status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an error as an answer in the manner of this protocol."""
+    """Return an error as an answer in the form of this protocol."""
     body = {"error": detail, "error_type": error_type(status, "generation")}
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
 

@@ -57,7 +57,7 @@ S = TypeVar("S", bound=ServedModel)
 def error(
     status: int, detail: str, errors: Sequence[Mapping[str, str]] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an error as an answer in the manner of this protocol."""
+    """Return an error as an answer in the form of this protocol."""
     body = {"error": detail, "error_type": error_type(status, "backend")}
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
 

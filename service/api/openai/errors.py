@@ -19,7 +19,7 @@ STATUSES = {UNACCEPTABLE: BAD_REQUEST}
 
 @dataclass(frozen=True)
 class Errors:
-    """Writes the errors of one endpoint, as `http.problems.Manner`."""
+    """Writes the errors of one endpoint, as `http.problems.ErrorForm`."""
 
     options: type[Options] = Options
     names: Mapping[str, str] = field(default_factory=dict)

@@ -128,7 +128,7 @@ class CompletionsOptions(LanguageOptions):
         None,
         ge=0,
         le=5,
-        description="the log-probability of each token that was chosen, and of so many of the likeliest at its place",
+        description="the log-probability of each token that was chosen, and of this many likely ones at its place",
     )
     stream: bool = Field(False, description="answer with server-sent events, a token each; of one prompt")
     stream_options: Annotated[bool, _include_usage()] = Field(

@@ -29,7 +29,7 @@ router = APIRouter()
 COMPLETIONS_ERRORS = Errors(
     CompletionsOptions, {"generate": "model", "input": "prompt", "max_new_tokens": "max_tokens"}
 )
-MANNERS = {
+ERROR_FORMS = {
     "/v1/embeddings": Errors(EmbeddingsOptions, {"embed": "model"}),
     "/v1/completions": COMPLETIONS_ERRORS,
     "/v1/chat/completions": Errors(),

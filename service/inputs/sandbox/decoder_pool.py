@@ -55,9 +55,9 @@ CAUSES: dict[int, Cause] = {
 IMAGES_PER_PROCESS = 1000
 """A decoder is replaced after this many images."""
 CLOCK_FACTOR = 2
-"""An image may take so many times its processor time by the clock."""
+"""An image may take this many times its processor time by the clock."""
 PIXELS_PER_IMAGE = 1 << 18
-"""What an image costs beside its pixels. A small one takes about as long as so many pixels of a large one."""
+"""What an image costs beside its pixels. A small one takes about as long as this number of pixels of a large one."""
 QUEUE = "images"
 """The name of the pool's queue in metrics."""
 

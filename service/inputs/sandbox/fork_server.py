@@ -48,7 +48,7 @@ COMMAND = struct.Struct("!i")
 OUT_OF_MEMORY_STATUS = 3
 """Exit status of a decoder that ran out of memory."""
 READ_BYTES = 256 << 10
-"""An image of so many bytes is read at once."""
+"""An image of at most this number of bytes is read at once."""
 
 DENIED_RESOURCES = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
 

@@ -89,7 +89,7 @@ class Answer:
         return self._data.data[self._filled :]
 
     def add(self, count: int) -> Picture | Refusal | None:
-        """Note that so many bytes of `rest` were filled; return the answer once it is whole. Raises ValueError."""
+        """Note how many bytes of `rest` were filled; return the answer once it is whole. Raises ValueError."""
         self._filled += count
         if self._result is None and self._filled >= ANSWER_HEADER.size:
             self._read_header()

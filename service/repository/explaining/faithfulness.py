@@ -26,7 +26,7 @@ Measure = Callable[[ModelInput], Awaitable[float]]
 
 
 def count_scores(orders: int, names: Sequence[CurveName]) -> int:
-    """Return how many scores an evaluation of these curves takes at most, for so many orders and the random one.
+    """Return how many scores an evaluation of these curves takes at most, for a number of orders and the random one.
 
     All curves begin or end with the whole input, and with nothing of it.
     """

@@ -153,7 +153,7 @@ def _faults_of_windows(kind: Kind, manifest: Manifest) -> Iterator[str]:
 
 
 def _is_quotient(count: int, pixels: int) -> bool:
-    """Return whether so many whole patches of some size fit into so many pixels."""
+    """Return whether a number of whole patches of some size fit into a number of pixels."""
     return 0 < count <= pixels and pixels // (pixels // count) == count
 
 

@@ -123,7 +123,7 @@ class Generator(ServedModel):
         return Beams(beams, end, limit, penalty, generation.early_stopping, constrain, options.alternatives)
 
     def cost(self, source: int, limit: int, options: GenerateOptions) -> int:
-        """Return what a source and a target of at most so many tokens cost."""
+        """Return what a source and a target cost, by the most tokens of each."""
         return source + limit * options.beams(self.generation)
 
     def likely_cost(self, lengths: Sequence[Mapping[str, int]], options: GenerateOptions) -> int:
@@ -239,7 +239,7 @@ class Generator(ServedModel):
         return parts | {"start": ("decoder", slice(1))} if started else parts
 
     def lengths(self, source: int, target: int) -> dict[str, int]:
-        """Return the lengths of the axes for a source of so many tokens or patches, and a target."""
+        """Return the lengths of the axes, for a source of tokens or patches and a target."""
         if self.continues:
             return {"target": source + target - 1, "target_input": source + target - 1}
         return {self.inputs.axis: source, "target": target, "target_input": target}

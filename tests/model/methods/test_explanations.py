@@ -348,7 +348,7 @@ def test_a_patch_that_looks_only_at_the_prefix_is_no_nan():
 @pytest.mark.parametrize(
     "included", [(True, True, True, True), (True, False, False, False), (False, False, True, True)]
 )
-def test_attentions_abreast_are_one_layer_of_their_sum(included):
+def test_parallel_attentions_are_one_layer_of_their_sum(included):
     """x + A₁x + A₂x in every layer, less what is not included; a layer of nothing included is none."""
     maps = [torch.from_numpy(reference.draw(2, 5, 5, seed=seed)) for seed in range(4)]
     layers, counted = explanations.add_parallel(maps, torch.tensor(included), 2)

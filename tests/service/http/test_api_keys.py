@@ -16,7 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.native.routes import health, monitoring
-from service.api.protocols import ADMIN_PORT_ROUTERS, ROUTERS, manner_of
+from service.api.protocols import ADMIN_PORT_ROUTERS, ROUTERS, error_form_of
 from service.app import create_app
 from service.http import api_keys
 from service.http.api_keys import Keys, KeysError, read_keys, scope_of
@@ -79,7 +79,7 @@ def test_every_route_however_it_is_written_needs_a_key(client):
             status, headers, read = ask(client, spelling, method)
             assert (status, read) == (401, False), (method, spelling)
             assert headers[b"www-authenticate"] == b"Bearer"
-            wanted = manner_of(method, urllib.parse.unquote(spelling.partition("?")[0]))(401, "").headers
+            wanted = error_form_of(method, urllib.parse.unquote(spelling.partition("?")[0]))(401, "").headers
             assert headers[b"content-type"].decode() == wanted["content-type"], (method, spelling)
 
 

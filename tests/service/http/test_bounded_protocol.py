@@ -335,7 +335,7 @@ def test_one_connection_too_many_is_refused_if_none_is_idle_and_the_others_are_a
         assert problem(read_all(waiting[-1]))[0] == 503
         time.sleep(0.2)
         kept = sum(client.send(b"a") and not reset(client) for client in waiting)
-        assert kept <= open_connections.MOST_REFUSED, "only so many may go on sending"
+        assert kept <= open_connections.MOST_REFUSED, "no more may go on sending"
         clients.pop().close()
         server.wait_until_closed(4)
         assert server.until_closed(LAST)[0].startswith(b"HTTP/1.1 200 ")

@@ -42,7 +42,7 @@ def get(url):
 
 
 def answering(client, count=40):
-    """Return which workers answered so many requests."""
+    """Return which workers answered a number of requests."""
     ids = [ask(client).json()["id"] for _ in range(count)]
     return {line["worker"] for line in events(client, "request") if line["request"] in ids}
 
@@ -73,7 +73,7 @@ def pids(client):
 
 
 def ready(client, times):
-    """Wait until so many workers have been ready since the start."""
+    """Wait until workers have been ready `times` times since the start."""
     until(lambda: len(events(client, "ready")) == times)
     time.sleep(0.2)  # until the last one listens
 

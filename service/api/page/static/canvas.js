@@ -51,7 +51,7 @@ export function useDrawing(draw, changes) {
   }, changes)
 }
 
-/** Return a new canvas of so many pixels. */
+/** Return a new canvas of a width and height in pixels. */
 export const canvasOf = (width, height) => Object.assign(document.createElement('canvas'), { width, height })
 
 /**
@@ -89,7 +89,7 @@ export function blobOf(address) {
   return new Blob([bytes], { type: /data:([^;]*)/.exec(head)[1] })
 }
 
-/** Give a canvas so many pixels, and return its brush; it is not cleared where it has them. */
+/** Give a canvas a width and height in pixels, and return its brush; it is not cleared where it has them. */
 export function brushOf(canvas, width, height) {
   if (canvas.width !== width) canvas.width = width
   if (canvas.height !== height) canvas.height = height

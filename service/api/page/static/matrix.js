@@ -4,8 +4,8 @@ import { html, useMemo, useRef } from './preact.js'
 import { clamp, labelOf } from './values.js'
 
 const LARGEST = 28 // CSS pixels of a cell's side
-const LABELLED = 12 // cells of at least so many have labels
-const SCROLLED = 8 // if cells would have at least so many, they get labels, and the matrix scrolls
+const LABELLED = 12 // pixels of a cell from which it has a label
+const SCROLLED = 8 // pixels of a cell from which it gets a label where the matrix scrolls
 const FEW = 4 // so few rows would be a thread without labels, whatever their length
 const LONGEST = 14 // characters of a label
 const UPRIGHT = 1 // characters of a column's label that need not be turned

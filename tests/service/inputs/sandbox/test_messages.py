@@ -24,7 +24,7 @@ REQUEST = Request(INK, 10_000, 1200)
 
 
 def read(request, data, piece=None):
-    """Return what an answer holds that comes in pieces of so many bytes."""
+    """Return what an answer holds that comes in pieces of `piece` bytes."""
     answer, at, found = Answer(request), 0, None
     while at < len(data):
         assert found is None, "it was whole before"

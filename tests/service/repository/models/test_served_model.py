@@ -102,7 +102,7 @@ def feed(served, role, items, controls):
 
 
 def limit(monkeypatch, served, items):
-    """Let so many inputs run together."""
+    """Let `items` inputs run together."""
     each = 4 * served.manifest.attention[0].length * served.manifest.width
     monkeypatch.setattr(batches, "PART_STATE_BYTES", items * each)
 
