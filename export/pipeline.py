@@ -374,7 +374,8 @@ def _check_disk_space(source: Source, precision: Precision, folder: Path) -> Non
         counts |= {id(parameter): parameter.numel() for parameter in plan.module.parameters()}
         linear = [layer.weight for layer in plan.module.modules() if isinstance(layer, nn.Linear)]
         matrices |= {id(weight): weight.numel() for weight in linear}
-    count, quantized = sum(counts.values()), sum(matrices.values()) if precision == "int8" else 0
+    count = sum(counts.values())
+    quantized = sum(matrices.values()) if precision == "int8" else 0
     kept = quantized if source.explained else 0
     size = BYTES_PER_PARAMETER[precision] * (count - quantized + kept) + quantized
     say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")

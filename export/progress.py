@@ -79,7 +79,8 @@ def waiting(line: str) -> Iterator[Step]:
 @contextlib.contextmanager
 def _shown(step: Step) -> Iterator[Step]:
     """Show a step while it runs; if it fails, its name stays. Raises KeyboardInterrupt if a signal was swallowed."""
-    on_terminal, ended = step.output.isatty() and os.environ.get("TERM") != "dumb", threading.Event()
+    on_terminal = step.output.isatty() and os.environ.get("TERM") != "dumb"
+    ended = threading.Event()
     ticker = threading.Thread(target=_tick, args=(step, ended, on_terminal), name="progress", daemon=True)
     if on_terminal:
         _write(_on_one_line(step.line), step.output)

@@ -73,7 +73,8 @@ def create_app(
     may have been started while the models were loaded. `tell_reload` is given to a worker, one of several processes
     that serve, and tells the others to reload.
     """
-    metrics, keys = Metrics(), Keys(settings)
+    metrics = Metrics()
+    keys = Keys(settings)
     unread = UnreadAnswers(settings.unread_bytes, metrics.answers_gave_way)
 
     @contextlib.asynccontextmanager

@@ -194,7 +194,8 @@ class AsyncModel:
     ) -> Image.Image:
         """Return what the model looked at as the service draws it."""
         asked = of_picture(self.description, method, options)
-        stored, again = calls.stored_picture(result, asked), calls.picture_again(result, asked)
+        stored = calls.stored_picture(result, asked)
+        again = calls.picture_again(result, asked)
         return opened(await self._kept(result, stored, again))
 
     async def _kept(self, result: Result, stored: Call[T], again: Call[T]) -> T:

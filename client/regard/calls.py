@@ -262,7 +262,9 @@ def problem_of(reply: Reply) -> Problem:
     request_id = reply.headers.get("x-request-id")
     try:
         found = reply.json
-        title, detail, errors = str(found["title"]), str(found["detail"]), found.get("errors") or ()
+        title = str(found["title"])
+        detail = str(found["detail"])
+        errors = found.get("errors") or ()
         errors = tuple({str(name): str(value) for name, value in one.items()} for one in errors)
     except (ValueError, KeyError, TypeError, AttributeError):
         title, detail, errors = "no problem document", "the answer does not say why", ()

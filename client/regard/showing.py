@@ -84,5 +84,6 @@ def data_url(picture: bytes, media_type: str) -> str:
             file = io.BytesIO()
             form = "JPEG" if large else "PNG"
             _opaque(image).save(file, form, exif=exif)
-            picture, media_type = file.getvalue(), f"image/{form.lower()}"
+            picture = file.getvalue()
+            media_type = f"image/{form.lower()}"
     return f"data:{media_type};base64,{base64.b64encode(picture).decode()}"

@@ -157,7 +157,8 @@ class _Base(Generic[C]):
         self._given: dict[str, Any] = {"headers": headers, "timeout": timeout, "limits": limits}
         self._given["verify"] = verifying(options)
         self._given["mounts"] = {f"all://{host}": None for host in LOOPBACK}
-        self._http, self._process = self._opened(), os.getpid()
+        self._http = self._opened()
+        self._process = os.getpid()
 
     @property
     def http(self) -> C:
@@ -199,7 +200,8 @@ class _Base(Generic[C]):
         """Return the request of a call. Raises BadInput for what cannot be sent, or after `close`."""
         if self.http.is_closed:
             raise BadInput("service: was closed; regard.connect(...) opens it again")
-        body, query = plain(call.body), dict(call.query)
+        body = plain(call.body)
+        query = dict(call.query)
         try:
             return self.http.build_request(
                 call.method,

@@ -126,7 +126,9 @@ def _lines(path: Path, option: str) -> Iterator[str]:
 
 def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[Sequence[Tensor]]) -> dict[str, float]:
     """Return the losses that MAX_LOSSES bounds, in the mean over inputs."""
-    plan, session, traced = source.plan("attention"), open_session("attention"), source.traced
+    plan = source.plan("attention")
+    session = open_session("attention")
+    traced = source.traced
     found: list[tuple[float, float, float]] = []
     for tensors in inputs:
         given = dict(zip((port.name for port in source.base.inputs), tensors, strict=True))

@@ -95,7 +95,8 @@ def _single_float_error(source: Source) -> float:
         for seed in INPUT_SEEDS:
             given = source.plan("predict").example(sizes, seed)
             with torch.no_grad():
-                wanted, found = exact.observe(*given), source.traced.observe(*given)
+                wanted = exact.observe(*given)
+                found = source.traced.observe(*given)
             for ours, theirs in zip(found.answers, wanted.answers, strict=True):
                 size = max(1.0, float(theirs.abs().max()))
                 worst = max(worst, float((ours - theirs).abs().max()) / (of_answers * size))
@@ -198,7 +199,8 @@ class _DerivedGraphs:
         for each in self.ledger.each(self.source.verified_at):
             one, other = (self._compare_explanation(role, session, each, seed) for seed in INPUT_SEEDS)
             require_difference(explaining, one, other, each)
-        answer, axes = self.answers[format_sizes(sizes), INPUT_SEEDS[0]], with_fixed_axes(self.source, sizes)
+        answer = self.answers[format_sizes(sizes), INPUT_SEEDS[0]]
+        axes = with_fixed_axes(self.source, sizes)
         targets = draw_targets(plan, self.exact.kinds, answer, axes, INPUT_SEEDS[0], self.exact.classes)
         ledger = self.ledger.in_precision(self.source.precision_of(role, self.ledger.precision))
         compare_alone_with_batch(plan, session, sizes, ledger, lambda _: targets)
@@ -277,7 +279,8 @@ def _without_identity(relevance: Array, keys: Tensor | None) -> Array:
     """Return relevance (batch, row, key) less the 1 that each row starts with, at the keys (batch, row)."""
     if keys is None:
         return relevance
-    rest, places = relevance.copy(), keys.numpy()[..., None]
+    rest = relevance.copy()
+    places = keys.numpy()[..., None]
     np.put_along_axis(rest, places, np.take_along_axis(rest, places, axis=2) - 1, axis=2)
     return rest
 

@@ -169,7 +169,8 @@ def _transformer_generation_plans(
 ) -> tuple[Plan, Plan]:
     """Plan `encode`, which returns the `crossed` keys and values, and a step, which reads them and adds `states`."""
     heads, head = config.decoder.heads, config.width // config.decoder.heads
-    source, visible = token_port("source"), visible_port("source")
+    source = token_port("source")
+    visible = visible_port("source")
     memory = tuple(float_port(name, "batch", heads, "source", head) for name in crossed)
     past, present = cache_ports(dict.fromkeys(states, head), heads)
     encode = Plan("encode", TransformerEncode(model), (source, visible), memory, config.encoder.layers, upper_bounds)

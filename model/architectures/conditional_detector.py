@@ -150,7 +150,8 @@ class ConditionalDecoder(ObjectDecoder):
         angles = self.points().sigmoid() * 2 * math.pi
         places = self.sinusoids(down=angles[:, 1], across=angles[:, 0])  # (object, width)
         x = torch.zeros_like(queries).expand(memory[0][0].shape[0], -1, -1)
-        states, maps = list[Tensor](), Maps()
+        states = list[Tensor]()
+        maps = Maps()
         each = zip(self.blocks, memory, of_layers(Context(positions=queries), recalls, len(self.blocks)), strict=True)
         for index, (block, crossed, context) in enumerate(each):
             sought = self.scale(x) * places if index else places.expand(x.shape)

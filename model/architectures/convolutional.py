@@ -102,7 +102,9 @@ class ConvolutionalDecoder(nn.Module):
 
         Returns states of the same shape, each layer's inputs for these tokens, and maps.
         """
-        x, given, maps = embedded, list[Tensor](), Maps()
+        x = embedded
+        given = list[Tensor]()
+        maps = Maps()
         for index, (block, before_x) in enumerate(zip(self.blocks, earlier, strict=True)):
             given.append(x)
             x, found = block(x, before_x, embedded, (memory[0], memory[1]), visible_keys(visible))

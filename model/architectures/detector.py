@@ -49,7 +49,8 @@ class ObjectDecoder(nn.Module):
         queries = self.queries.weight  # (object, width)
         x = torch.zeros_like(queries).expand(memory[0][0].shape[0], -1, -1)
         context, across = Context(positions=queries), Context(memory_visible, positions=queries)
-        states, maps = list[Tensor](), Maps()
+        states = list[Tensor]()
+        maps = Maps()
         each = zip(self.blocks, memory, of_layers(context, recalls, len(self.blocks)), strict=True)
         for index, (block, crossed, own) in enumerate(each):
             x, found = block(x, own, crossed, across)

@@ -106,7 +106,8 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, Maps]:
         """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
         index = torch.arange(target.shape[1], device=target.device)
-        context, embedded = Context(causal(target.shape[1], target.device)), self.target(target, index)
+        context = Context(causal(target.shape[1], target.device))
+        embedded = self.target(target, index)
         x, maps = self.decoder(embedded, context, memory, Context(visible_keys(source_visible)), recalls)
         return self.head(x), under("decoder", maps)
 

@@ -37,8 +37,12 @@ class PreNormBlock(nn.Module):
         scale: Callable[[], nn.Module] = nn.Identity,
     ) -> None:
         super().__init__()
-        self.attention, self.attention_norm, self.attention_scale = attention, norm(), scale()
-        self.feed_forward, self.feed_forward_norm, self.feed_forward_scale = feed_forward, norm(), scale()
+        self.attention = attention
+        self.attention_norm = norm()
+        self.attention_scale = scale()
+        self.feed_forward = feed_forward
+        self.feed_forward_norm = norm()
+        self.feed_forward_scale = scale()
 
     def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape."""
@@ -78,8 +82,10 @@ class ParallelBlock(nn.Module):
         self, attentions: Sequence[MultiHeadAttention], feed_forwards: Sequence[nn.Module], norm: Norm
     ) -> None:
         super().__init__()
-        self.attentions, self.attention_norms = nn.ModuleList(attentions), _norms(norm, attentions)
-        self.feed_forwards, self.feed_forward_norms = nn.ModuleList(feed_forwards), _norms(norm, feed_forwards)
+        self.attentions = nn.ModuleList(attentions)
+        self.attention_norms = _norms(norm, attentions)
+        self.feed_forwards = nn.ModuleList(feed_forwards)
+        self.feed_forward_norms = _norms(norm, feed_forwards)
 
     def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> the same shape; the context recalls once for each attention, in order."""

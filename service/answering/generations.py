@@ -191,7 +191,8 @@ async def _decode(served: Generator, prompt: Prompt, query: AttentionQuery | Non
     """Return the decoded input. Raises what decoding does, and TooLarge for a picture that cannot be drawn of it."""
     item = await prompt.pending.decode()
     if query:
-        lengths, targets = served.lengths(prompt.size, prompt.most), query.count_targets(prompt.most)
+        lengths = served.lengths(prompt.size, prompt.most)
+        targets = query.count_targets(prompt.most)
         check_picture(query, lengths, item.picture, targets, space)
     return item
 

@@ -104,7 +104,8 @@ def check_picture(
     image = (picture.width, picture.height) if picture and query.kinds[0].kind.grid else None
     panels = rows = 0
     for kind in query.kinds:
-        maps, rows = query.count_maps(kind, targets), query.count_rows(kind, lengths)
+        maps = query.count_maps(kind, targets)
+        rows = query.count_rows(kind, lengths)
         if query.by_gradient and kind.kind.query == "target":  # of generated tokens, rows of one map
             maps, rows = query.count_maps(kind, 1), targets
         panels += kind.maps_of_heads * maps * (rows if image else 1)

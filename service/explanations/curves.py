@@ -77,7 +77,8 @@ def axis_range(curves: Mapping[str, Mapping[CurveName, Curve]]) -> tuple[float, 
     Probabilities do not, cosines may be negative, and logits may have any size.
     """
     values = np.concatenate([curve for own in curves.values() for curve in own.values()])
-    low, high = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    low = min(0.0, float(values.min()))
+    high = max(1.0, float(values.max()))
     if (low, high) == (0.0, 1.0):
         return low, high
     unit = 10.0 ** math.floor(math.log10((high - low) / TICKS))
@@ -135,7 +136,8 @@ class _Chart:
 
     def _line(self, points: list[Point], order: str) -> None:
         """Draw the line of an order: with points in the colour of a method, or dashed."""
-        pen, width = ImageDraw.Draw(self.sheet), round(LINE * self.sharpness)
+        pen = ImageDraw.Draw(self.sheet)
+        width = round(LINE * self.sharpness)
         if order == RANDOM:
             for start, end in _dashes(points):
                 pen.line((self._at(*start), self._at(*end)), RANDOM_COLOUR, round(width * 0.75))

@@ -117,7 +117,8 @@ class Tiles:
     def sheet(self, titles: Sequence[str], indent: int = 0) -> Image.Image:
         """Return the picture with its titles, `indent` pixels from the left of their panels."""
         sheet = Image.new("RGB", self.size, PAPER)
-        pen, font = ImageDraw.Draw(sheet), font_of(self.text)
+        pen = ImageDraw.Draw(sheet)
+        font = font_of(self.text)
         for index, title in enumerate(titles):
             left, top = self.corner(index)
             shown = fitting(" ".join(map(readable, title.split())), font, self.width - indent)
@@ -174,7 +175,8 @@ def overlay(
 
 def _outline(image: Image.Image, box: Box) -> None:
     """Draw the edges of a rectangle: a white line between two dark ones, which is seen on any ground."""
-    pen, line = ImageDraw.Draw(image), max(1, image.width // LINES_PER_IMAGE_WIDTH)
+    pen = ImageDraw.Draw(image)
+    line = max(1, image.width // LINES_PER_IMAGE_WIDTH)
     left, top, beyond, below = (round(edge) for edge in box)
     right, bottom = max(left, beyond - 1), max(top, below - 1)
     for grown, colour in ((line, INK), (-line, INK), (0, PAPER)):

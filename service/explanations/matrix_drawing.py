@@ -107,13 +107,15 @@ def matrix(
     check_size(layout.tiles.size, max_pixels)
     indent = layout.left if width is None else 0  # there may be no room above the cells alone
     sheet = layout.tiles.sheet([panel.title for panel in panels], indent)
-    row_labels, above = _row_labels(queries, layout), _column_labels(keys, layout)
+    row_labels = _row_labels(queries, layout)
+    above = _column_labels(keys, layout)
     for index, panel in enumerate(panels):
         left, top = layout.corner(index)
         sheet.paste(row_labels, (left - layout.left, top - layout.beyond))
         sheet.paste(above, (left - layout.beyond, top - layout.above))
         values = finite(panel.values)
-        scale, colours = matrix_range(values, signed=panel.signed), _colours(panel, style)
+        scale = matrix_range(values, signed=panel.signed)
+        colours = _colours(panel, style)
         _draw_cells(sheet, (left, top), colours[levels_of(scale.shares(values), colours)], layout.size)
         legend = left - (0 if width is None else layout.left), top + layout.size[1]
         _draw_legend(sheet, legend, scale, colours, layout)
@@ -144,7 +146,8 @@ def lay_out(queries: Sequence[str], keys: Sequence[str], panels: int, width: int
     if width is not None:
         return _fitted(rows, columns, panels, width)
     cell = cell_side(len(queries), len(keys))
-    text, gap = _text(cell), _gap(_text(cell))
+    text = _text(cell)
+    gap = _gap(_text(cell))
     left, above = (longest(texts, font_of(text)) for texts in (rows, columns))
     upright = above <= cell - gap
     return _natural(
@@ -163,7 +166,8 @@ def _natural(queries: int, keys: int, panels: int, left: int, above: int, *, upr
 
 def _fitted(queries: Sequence[str], keys: Sequence[str], panels: int, width: int) -> Layout:
     """Return the places of cells that are as large as there is room for in a picture of a width."""
-    columns, counts = _columns(panels, width), (len(queries), len(keys))
+    columns = _columns(panels, width)
+    counts = (len(queries), len(keys))
     text, room = LEAST_TEXT, panel_width(width, columns, LEAST_TEXT)
     cell = _side(room - _left(queries, text, room), *counts)
     text = _text_within(width, columns, cell)
@@ -215,7 +219,9 @@ def _colours(panel: Panel, style: Style) -> Pixels:
 def _row_labels(labels: Sequence[str], layout: Layout) -> Image.Image:
     """Return a strip of the labels of rows, each at the height of its row."""
     strip = Image.new("RGB", (layout.left, layout.size[1] + 2 * layout.beyond), PAPER)
-    pen, font, right = ImageDraw.Draw(strip), font_of(layout.text), layout.left - _gap(layout.text)
+    pen = ImageDraw.Draw(strip)
+    font = font_of(layout.text)
+    right = layout.left - _gap(layout.text)
     for index, text in list(enumerate(map(label, labels)))[:: layout.step]:
         pen.text((right, layout.beyond + (index + 0.5) * layout.cell), fitting(text, font, right), INK, font, "rm")
     return strip
@@ -225,7 +231,9 @@ def _column_labels(labels: Sequence[str], layout: Layout) -> Image.Image:
     """Return a strip of the labels of columns, each above its column, turned to read upwards unless all are short."""
     size = layout.size[0] + 2 * layout.beyond, layout.above
     strip = Image.new("RGB", size if layout.upright else size[::-1], PAPER)
-    pen, font, gap = ImageDraw.Draw(strip), font_of(layout.text), _gap(layout.text)
+    pen = ImageDraw.Draw(strip)
+    font = font_of(layout.text)
+    gap = _gap(layout.text)
     for index, text in list(enumerate(map(label, labels)))[:: layout.step]:
         middle = layout.beyond + (index + 0.5) * layout.cell
         place, anchor = ((middle, layout.above - gap), "ms") if layout.upright else ((gap, middle), "lm")
@@ -246,7 +254,9 @@ def _draw_cells(sheet: Image.Image, corner: tuple[int, int], colours: Pixels, si
 def _draw_legend(sheet: Image.Image, corner: tuple[int, int], scale: Range, colours: Pixels, layout: Layout) -> None:
     """Draw the colour bar between the numbers at its ends. `corner` is the lower left corner of the cells."""
     text = layout.text
-    pen, font, gap = ImageDraw.Draw(sheet), font_of(text), _gap(text)
+    pen = ImageDraw.Draw(sheet)
+    font = font_of(text)
+    gap = _gap(text)
     left, middle = corner[0], corner[1] + round(text * 1.3)
     low, high = scale.numbers
     numbers = sum(math.ceil(font.getlength(number)) + gap for number in (low, high))

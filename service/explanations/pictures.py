@@ -38,7 +38,9 @@ def png(pictures: Sequence[tuple[str, Image.Image]]) -> bytes:
 def _stacked(pictures: Sequence[tuple[str, Image.Image]]) -> Image.Image:
     size = max(picture.width for _, picture in pictures), sum(STRIP + picture.height for _, picture in pictures)
     sheet = Image.new("RGB", size, PAPER)
-    pen, font, top = ImageDraw.Draw(sheet), font_of(TITLE), 0
+    pen = ImageDraw.Draw(sheet)
+    font = font_of(TITLE)
+    top = 0
     for title, picture in pictures:
         words = " ".join(map(readable, title[:MOST_CHARACTERS].split()))
         shown = fitting(words, font, sheet.width - TITLE)

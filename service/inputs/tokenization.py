@@ -28,7 +28,8 @@ class TextTokenizer:
     """The tokenizer of an artifact, with a limit of tokens for each text."""
 
     def __init__(self, artifact: Artifact, file: FileName, limit: int) -> None:
-        path, content = artifact.path(file), artifact.to_load(file)
+        path = artifact.path(file)
+        content = artifact.to_load(file)
         try:
             self._tokenizer, self._truncating_tokenizer = (Tokenizer.from_file(str(content)) for _ in range(2))
             self._truncating_tokenizer.enable_truncation(limit)

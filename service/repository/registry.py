@@ -178,7 +178,9 @@ class Registry(Mapping[str, ServedModel]):
 
     def _state(self, folder: Path) -> dict[str, str]:
         name, version = folder.parent.name, folder.name
-        served, state, reason = self.get(name), "UNAVAILABLE", self._refused.get(folder, "not loaded")
+        served = self.get(name)
+        state = "UNAVAILABLE"
+        reason = self._refused.get(folder, "not loaded")
         if served and served.manifest.version == version:
             state, reason = INDEX_STATES[served.state]
         elif folder == self._loading:

@@ -321,7 +321,8 @@ def run_beside(function: Callable[[T], R], items: Sequence[T], threads: int) -> 
     All of them run in the turn of the caller's thread, which is one of the threads. Raises what the first that fails
     raises, once those that run have ended; the others do not begin.
     """
-    turn, left = this_turn(), deque(enumerate(items))
+    turn = this_turn()
+    left = deque(enumerate(items))
     found: dict[int, R] = {}
     faults: list[BaseException] = []
 

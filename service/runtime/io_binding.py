@@ -303,7 +303,8 @@ class DeviceRows:
 
     def put_off(self) -> RowCopy:
         """Return what is to be copied before the next run: of all rows between those that change."""
-        first, last = min(self.sources), max(self.sources)
+        first = min(self.sources)
+        last = max(self.sources)
         return self._row_copy(first, self._value, [self.sources.get(row, row) for row in range(first, last + 1)])
 
     def front(self, count: int) -> Place:

@@ -45,7 +45,8 @@ class Growth:
     """Tells when memory has grown so much that some should be given back."""
 
     def __init__(self) -> None:
-        self._before, self._since = resident_bytes(), time.monotonic()
+        self._before = resident_bytes()
+        self._since = time.monotonic()
 
     @property
     def is_large(self) -> bool:

@@ -220,7 +220,8 @@ class Session:
 
     @contextlib.contextmanager
     def _stoppable(self) -> Iterator[ort.RunOptions]:
-        options, turn = ort.RunOptions(), this_turn()
+        options = ort.RunOptions()
+        turn = this_turn()
         try:
             with turn.running(options) if turn else contextlib.nullcontext():
                 yield options

@@ -130,7 +130,8 @@ def never_block(descriptor: int) -> None:
             os.set_inheritable(null, True)
         os.set_inheritable(null, True)
         return
-    terminal, pipe = os.isatty(descriptor), stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+    terminal = os.isatty(descriptor)
+    pipe = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
     if not (terminal or pipe) or not os.get_blocking(descriptor):
         return
     with contextlib.suppress(OSError):  # a socket cannot be opened, nor can what another user owns

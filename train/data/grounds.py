@@ -50,7 +50,8 @@ def grounds(batch: int) -> Tensor:
         F.interpolate(torch.randn(batch, 1, cells, cells), (SIDE, SIDE), mode="bicubic", align_corners=False)
         for cells in BLOBS
     ]
-    turn, waves = torch.rand(batch, 1, 1, 1) * math.pi, torch.empty(batch, 1, 1, 1).uniform_(*WAVES)
+    turn = torch.rand(batch, 1, 1, 1) * math.pi
+    waves = torch.empty(batch, 1, 1, 1).uniform_(*WAVES)
     line = torch.linspace(-0.5, 0.5, SIDE)
     along = turn.cos() * line + turn.sin() * line[:, None]
     parts.append((2 * math.pi * (waves * along + torch.rand(batch, 1, 1, 1))).sin())
@@ -69,7 +70,8 @@ def on_grounds(cover: Tensor) -> Tensor:
     middle = torch.rand(batch, 1, 1, 1)
     deviation = torch.empty(batch, 1, 1, 1).uniform_(*GROUND_DEVIATIONS)
     ground = (middle + deviation * grounds(batch)).clamp(0, 1)
-    below, above = (middle - LEAST_CONTRAST).clamp(min=0), (1 - LEAST_CONTRAST - middle).clamp(min=0)
+    below = (middle - LEAST_CONTRAST).clamp(min=0)
+    above = (1 - LEAST_CONTRAST - middle).clamp(min=0)
     drawn = torch.rand(batch, 1, 1, 1) * (below + above)
     ink = torch.where(drawn < below, drawn, drawn - below + middle + LEAST_CONTRAST)
     return ground + (ink - ground) * cover.clamp(0, 1)

@@ -66,7 +66,8 @@ SHAPES: dict[int, list[list[Stroke]]] = {
 
 def draw(rng: random.Random, digit: int, side: int) -> Image.Image:
     """Draw one digit, white on black, (side, side), with a pen, a slant and a hand that differ from call to call."""
-    slant, turn = rng.gauss(0.0, 0.12), math.radians(rng.gauss(0.0, 6.0))
+    slant = rng.gauss(0.0, 0.12)
+    turn = math.radians(rng.gauss(0.0, 6.0))
     stretch = rng.uniform(0.75, 1.25)
     wobble = rng.uniform(0.0, 0.025)
     pen = round(side * rng.uniform(0.03, 0.14))

@@ -311,7 +311,8 @@ def table() -> str:
     known, _, held, _ = scans()
     found: dict[str, Tensor] = {}
     for name, network in (("trained", bundled("digits-dino")), ("as it began", first)):
-        head, maps = best_head(maps_of(network, pixels(known)), inked_patches(known)), maps_of(network, pixels(held))
+        head = best_head(maps_of(network, pixels(known)), inked_patches(known))
+        maps = maps_of(network, pixels(held))
         found |= {f"{row}, {name}": maps[row] for row in (head, "mean of the heads", "rollout")}
     return rows_of(found | baselines(F.interpolate(held, (SIDE, SIDE), mode="area")), inked_patches(held))
 

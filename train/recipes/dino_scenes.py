@@ -173,7 +173,8 @@ def table(trained: nn.Module) -> str:
     pictures, inked = scenes(scans()[2].repeat(HELD_SCENES, 1, 1, 1), HELD_SEED)
     found: dict[str, Tensor] = {}
     for name, network in (("trained", trained), ("as it began", begun("scenes-dino"))):
-        maps, head = maps_of_pictures(network, pictures), chosen(network)
+        maps = maps_of_pictures(network, pictures)
+        head = chosen(network)
         found |= {f"{row}, {name}": maps[row] for row in (head, "mean of the heads", "rollout")}
     return rows_of(found | contrasts(pictures) | baselines(pictures), inked)
 

@@ -97,7 +97,8 @@ def masked_figure(module: nn.Module, lines: list[list[int]]) -> str:
         right.append(logits.argmax(1) == target)
         wanted.append(target)
         in_date.append(date.expand_as(some)[some])
-    hits, dates = torch.cat(right).double(), torch.cat(in_date)
+    hits = torch.cat(right).double()
+    dates = torch.cat(in_date)
     commonest = torch.cat(wanted).bincount().max().item() / len(hits)
     return (
         f"masked characters found {hits.mean():.2%} ({hits[dates].mean():.2%} of those in the ISO date), where the "

@@ -157,7 +157,8 @@ class Family(ABC, Generic[C]):
 
     def fill(self, module: M, checkpoint: Checkpoint, config: C, task: Task) -> tuple[M, list[str]]:
         """Fill a module with the checkpoint's tensors, each used once; return it and the names of unused tensors."""
-        body, head = self.body(config), self.head_names(config, task)
+        body = self.body(config)
+        head = self.head_names(config, task)
         unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.unused)
         renamed = rename_tensors(module, checkpoint, {**dict.fromkeys(unused, UNUSED), **body, **head}, self.prefix)
         prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""

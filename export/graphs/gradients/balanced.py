@@ -118,7 +118,9 @@ def _gelu(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 def _tanh(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     """Differentiate tanh(x) = x g(x) with g as a constant; at 0 it is the derivative, 1."""
-    x, zero, one = node.input[0], tape.number(0, node.input[0]), tape.number(1, node.input[0])
+    x = node.input[0]
+    zero = tape.number(0, node.input[0])
+    one = tape.number(1, node.input[0])
     at_zero = tape.op("Equal", x, zero)
     share = tape.op("Where", at_zero, one, tape.op("Div", node.output[0], tape.op("Where", at_zero, one, x)))
     return tape.op("Mul", gradient, share)

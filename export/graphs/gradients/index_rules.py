@@ -57,7 +57,9 @@ def _slice(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
     if not isinstance(lengths[0], int):
         raise ExportError("gradient: Slice has a gradient here of a known number of axes")
     of_axis = [axis % len(shape) for axis in (tape.constant_value(axes).tolist() if axes else range(lengths[0]))]
-    before, after, rest = [0] * len(shape), [0] * len(shape), list[int]()
+    before = [0] * len(shape)
+    after = [0] * len(shape)
+    rest = list[int]()
     for number, axis in enumerate(of_axis):
         start, end = (_number(tape, name, number) for name in (starts, ends))
         step = _number(tape, steps, number) if steps else 1

@@ -39,7 +39,8 @@ def score_of(b: Builder, plan: Plan, answer: str, classes: int | None) -> Score:
     row = answer
     if "position" in given:  # (batch, position, class)
         row = b.op("GatherND", answer, b.op("Unsqueeze", "position", b.constant([1])), batch_dims=1)
-    length, zero = b.length(row, 1), b.constant(0)
+    length = b.length(row, 1)
+    zero = b.constant(0)
     among = row if classes is None else b.op("Slice", row, b.constant([0]), b.constant([classes]), b.constant([1]))
     likeliest = b.op("ArgMax", among, axis=1, keepdims=0)
     target = b.op("Where", b.op("Less", "explained", zero), likeliest, "explained")

@@ -31,5 +31,6 @@ def measure_ranges(graph: onnx.ModelProto, samples: Sequence[Mapping[str, npt.ND
         ])  # fmt: skip
     del graph.graph.output[:]
     graph.graph.output.extend(outputs)
-    lows, highs = found[..., 0].min(axis=0).tolist(), found[..., 1].max(axis=0).tolist()
+    lows = found[..., 0].min(axis=0).tolist()
+    highs = found[..., 1].max(axis=0).tolist()
     return dict(zip(names, zip(lows, highs, strict=True), strict=True))

@@ -26,8 +26,10 @@ def split_causal_attention(graph: onnx.ModelProto, longest: int) -> onnx.ModelPr
     """
     if longest <= MAX_WHOLE_TOKENS:
         return graph
-    pattern, b = AttentionPattern(graph), Builder(graph, "blocks.")
-    given, masks = list(graph.graph.node), dict[str, _CausalMask]()
+    pattern = AttentionPattern(graph)
+    b = Builder(graph, "blocks.")
+    given = list(graph.graph.node)
+    masks = dict[str, _CausalMask]()
     del graph.graph.node[:]
     for node in given:
         found = pattern.find(node, heads_split=True)

@@ -28,7 +28,8 @@ def fuse_step(graph: onnx.ModelProto, plan: Plan, *, half: bool = False) -> onnx
     another form stays as it is.
     """
     step = _Step(graph, half=half)
-    given, written = list(graph.graph.node), set[str]()
+    given = list(graph.graph.node)
+    written = set[str]()
     made = {node.output[0]: nodes for node in given if (nodes := step.attention(node))}
     for nodes in made.values():
         written.update(name for node in nodes for name in node.output if name)

@@ -27,7 +27,8 @@ def fuse_attention(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     of a cache after a position. An attention with any other mask stays as it is, as does one whose weights are used.
     """
     pattern = AttentionPattern(graph)
-    given, written = list(graph.graph.node), set()
+    given = list(graph.graph.node)
+    written = set()
     del graph.graph.node[:]
     for node in given:
         attention = pattern.find(node)

@@ -223,7 +223,8 @@ class MapsBuilder:
         """Yield the figures of each layer, (batch, heads, query, figure)."""
         b = self.b
         special = b.op("Unsqueeze", b.op("Cast", self.special, to=FLOAT), b.constant([1, 3]))
-        places, tiny = patch_distances(b, self.kind, self.image), b.constant(1e-30, np.float32)
+        places = patch_distances(b, self.kind, self.image)
+        tiny = b.constant(1e-30, np.float32)
         for weights in (distributions(b, self.kind, weights) for weights in self.weights):
             log = b.op("Log", b.op("Max", weights, tiny))
             found = [

@@ -98,7 +98,8 @@ class _BodyReader:
 
     def __init__(self, length: int | None, settings: Settings) -> None:
         self._length, self._left = length, length
-        self._json, self._binary = JsonBody(settings.max_text_bytes), bytearray()
+        self._json = JsonBody(settings.max_text_bytes)
+        self._binary = bytearray()
 
     def add(self, piece: bytes) -> None:
         """Take the next piece. Raises TooLarge for too many values in JSON."""

@@ -26,7 +26,8 @@ def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, 
     def made() -> dict[str, Any]:
         from service.api.openapi.components import COMPONENTS
 
-        document, known = original(), read_operations()
+        document = original()
+        known = read_operations()
         for operations in document["paths"].values():
             for operation in operations.values():
                 own = known[operation["operationId"]]

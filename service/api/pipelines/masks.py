@@ -109,7 +109,8 @@ class Filling:
 
     def _joined(self, before: str, token: int, swallowed: bool) -> str:
         """Return a text with a token behind it."""
-        piece, text = self.served.tokenizer.piece(token), self.served.text_of(token)
+        piece = self.served.tokenizer.piece(token)
+        text = self.served.text_of(token)
         if piece.startswith("##") and text.startswith("##"):  # WordPiece: it goes on with the word before
             return before.rstrip() + text[2:]
         if piece.startswith("\u2581") and not text[:1].isspace() and before and (swallowed or not before[-1].isspace()):

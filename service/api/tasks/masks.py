@@ -43,7 +43,8 @@ class Masks(OnePass[MaskFiller]):
     async def answer_pipeline(self, asked: Asked, served: MaskFiller) -> Response:
         """Return what every mask may stand for: of a text with one mask a list, of one with several a list for each."""
         masks = parse_parameters(FillMaskParameters, asked.given, TEXTS, served.manifest)
-        filling, call = Filling(served, masks.top_k, masks.tokens(served)), asked.call(served)
+        filling = Filling(served, masks.top_k, masks.tokens(served))
+        call = asked.call(served)
 
         async def respond(answered: Answered[list[Candidates]]) -> Response:
             spans = await mask_spans(served, answered)

@@ -75,7 +75,8 @@ class DecoderProcess:
         """
         if self.unasked:
             raise ConnectionResetError
-        self._answer, self._picture = Answer(request), self._loop.create_future()
+        self._answer = Answer(request)
+        self._picture = self._loop.create_future()
         self._send(request_head(request, len(data)), data)
         alarm = self._loop.call_later(seconds, self._finish, TimeoutError())
         try:

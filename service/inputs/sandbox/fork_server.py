@@ -60,7 +60,8 @@ def main() -> None:
     decoder.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
-    seconds, most_bytes = float(sys.argv[2]), int(sys.argv[3])
+    seconds = float(sys.argv[2])
+    most_bytes = int(sys.argv[3])
     # these signals may be sent to all processes of the service, which still decodes images while it drains
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -126,7 +126,9 @@ def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, 
         name: np.asarray(np.mean([one[name] for one in between], axis=0, dtype=np.float64), np.float32)[None, None]
         for name in kinds
     }
-    tokens, score, baseline = _total(values, 0), float(whole["score"]), float(blank["score"])
+    tokens = _total(values, 0)
+    score = float(whole["score"])
+    baseline = float(blank["score"])
     completeness = {
         "tokens": tokens, "score": score, "baseline": baseline, "error": tokens - (score - baseline),
         **_precision(manifest),

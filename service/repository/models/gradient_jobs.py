@@ -39,7 +39,8 @@ class GradientJob:
         About the same length and number of rows, the layers, and whether they are at an end of a path, where only the
         score is computed.
         """
-        rows, at_end = self.controls.get(ROWS), float(self.controls.get("point", 0.5)) in (0, 1)
+        rows = self.controls.get(ROWS)
+        at_end = float(self.controls.get("point", 0.5)) in (0, 1)
         length = bucket_of(max(self.item.lengths.values()))
         return length, bucket_of(0 if rows is None else len(rows)), self.layers, at_end
 

@@ -75,7 +75,8 @@ def _kind_controls(
     if one is None:
         return KindControls(kind, (0,), (), ())
     heads = () if isinstance(one.heads, str) else one.heads
-    rows, shift = query.rows(one, lengths), query.shift(kind)
+    rows = query.rows(one, lengths)
+    shift = query.shift(kind)
     every = rows == list(range(lengths[kind.query] - shift))
     # of the share as it is written: 0.29 of 100 is 29, and as floats less
     discard = int(Decimal(str(query.options.discard)) * lengths[kind.query] ** 2)

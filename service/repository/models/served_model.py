@@ -235,7 +235,8 @@ class ServedModel:
         Raises Unacceptable for rows that it does not have.
         """
         controls = controls_of(query, item.lengths)
-        size, longest = self.footprint.maps(item.lengths), max(item.lengths.values())
+        size = self.footprint.maps(item.lengths)
+        longest = max(item.lengths.values())
         # padding would be counted among the smallest weights of an input, so that input shares a run with no other
         own_run = id(item) if query.options.discard and self.inputs.padded else None
         prediction, stacks = await self.attention_lane.submit(

@@ -202,7 +202,8 @@ def compact_clock(rng: random.Random, date: datetime.date) -> str:
 
 def twelve_hour_clock(rng: random.Random, _date: datetime.date) -> str:
     """5pm, 10:15 a.m., noon."""
-    hour, minute = 1 + int(rng.random() * 12), int(rng.random() * 60)
+    hour = 1 + int(rng.random() * 12)
+    minute = int(rng.random() * 60)
     half = ("am", "pm", " am", " pm", " a.m.", " p.m.")[int(rng.random() * 6)]
     return (f"{hour}:{minute:02d}{half}", f"{hour}{half}", "noon")[int(rng.random() * 2.2)]
 

@@ -46,7 +46,8 @@ def convert(folder: Path) -> tuple[str, str]:
     else:
         target = source  # as MarianTokenizer decodes
     try:
-        encoder, decoder = _encoder(source, vocabulary), _decoder(target, targets)
+        encoder = _encoder(source, vocabulary)
+        decoder = _decoder(target, targets)
         for code in filter(re.compile(LANGUAGE_CODE).fullmatch, vocabulary):
             if encoder.encode(code).ids != [vocabulary[code], vocabulary[END]]:
                 raise TokenizerError(f"vocab.json: {code!r} is changed by source.spm; take it out")
