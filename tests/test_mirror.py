@@ -148,6 +148,9 @@ TESTED_ELSEWHERE = {
     "service/repository/loops.py": "tests/service/repository/test_registry.py",
     "export/graphs/maps/figures.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/maps/norms.py": "tests/end_to_end/test_fidelity.py",
+    "export/checkpoints/reading/tokenizers/classes.py": (
+        "tests/export/checkpoints/reading/tokenizers/test_vocabulary_files.py"
+    ),
     "service/process/serving.py": "tests/service/process/test_start.py",
     "service/store/__init__.py": "tests/service/store/test_open_store.py",
     "service/telemetry/__init__.py": "tests/service/telemetry/test_tracing.py",

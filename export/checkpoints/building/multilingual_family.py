@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, processors
 from contract.generation import Generation, Languages
 from export.checkpoints.building.sequence_family import SequenceConfig, SequenceFamily
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.tokenizers.tokenizer import TOKENIZER_FILE, read_tokenizer, tokenizer_class
+from export.checkpoints.reading.tokenizers.classes import declared_class
+from export.checkpoints.reading.tokenizers.tokenizer import TOKENIZER_FILE, read_tokenizer
 from export.checkpoints.reading.tokenizers.vocabulary_files import SETTINGS_FILE
 from export.errors import CheckpointError
 from model.architectures.transformer import TransformerConfig
@@ -46,7 +47,7 @@ class MultilingualFamily(SequenceFamily[C]):
         Its own classes make the template anew when they load a tokenizer, whatever the file says.
         """
         tokenizer = self.tokenizer(checkpoint, sizes)
-        if tokenizer_class(checkpoint) in ("", *self.classes):
+        if declared_class(checkpoint) in ("", *self.classes):
             languages = self._languages(tokenizer)
             wanted = (checkpoint.json(SETTINGS_FILE).get("src_lang"), *self.default_languages)
             code = next((one for one in wanted if isinstance(one, str) and one in languages), None)

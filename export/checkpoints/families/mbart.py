@@ -4,7 +4,7 @@ from export.checkpoints.building.multilingual_family import MultilingualFamily
 from export.checkpoints.building.sequence_family import PreNormConfig
 from export.checkpoints.families.bart import BART
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.tokenizers.tokenizer import tokenizer_class
+from export.checkpoints.reading.tokenizers.classes import declared_class
 
 
 class MBartFamily(MultilingualFamily[PreNormConfig]):
@@ -12,7 +12,7 @@ class MBartFamily(MultilingualFamily[PreNormConfig]):
 
     def marks_begin(self, checkpoint: Checkpoint) -> bool:
         """Return whether the tokenizer is that of mBART-50."""
-        return tokenizer_class(checkpoint) == "MBart50Tokenizer"
+        return declared_class(checkpoint) == "MBart50Tokenizer"
 
 
 MBART = MBartFamily(

@@ -9,7 +9,7 @@ from pydantic_core import PydanticUndefined
 from contract.artifact import read_artifact
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.reading.config import ACTIVATIONS
-from export.checkpoints.reading.tokenizers.tokenizer import CLASS_DEFAULTS
+from export.checkpoints.reading.tokenizers.classes import CLASSES as ROWS
 from tests.conftest import ROOT
 from tests.samples.checkpoints import CASES, EXPORTED
 
@@ -48,7 +48,7 @@ def test_what_the_class_of_a_familys_tokenizer_sets_is_known():
 
     named = {name: CLASSES[name] for name in FAMILIES if CLASSES.get(name) and name not in FROM_PIECES}
     assert {"bert", "roberta", "gpt2", "bart"} <= named.keys()
-    assert {name: kind for name, kind in named.items() if kind not in CLASS_DEFAULTS} == {}
+    assert {name: kind for name, kind in named.items() if kind not in ROWS} == {}
 
 
 @pytest.mark.families

@@ -8,15 +8,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from contract.input_rules import TextRule
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.tokenizers.vocabulary_files import (
-    ADDED_FILE,
-    CLASSES,
-    MERGES,
-    PAIRS,
-    SETTINGS_FILE,
-    WORDS,
-    build_tokenizer,
-)
+from export.checkpoints.reading.tokenizers.classes import TokenizerClass, build_tokenizer, class_name, row_of
+from export.checkpoints.reading.tokenizers.vocabulary_files import ADDED_FILE, MERGES, PAIRS, SETTINGS_FILE, WORDS
 from export.errors import CheckpointError
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -25,26 +18,6 @@ BERT_NORMALIZER_SETTINGS = {
     "strip_accents": "strip_accents",
     "handle_chinese_chars": "tokenize_chinese_chars",
 }
-_BERT_DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
-_BYTE_DEFAULTS = {"add_prefix_space": False}
-_PIECE_DEFAULTS = {"add_prefix_space": True}
-CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "BartTokenizer": _BYTE_DEFAULTS,
-    "BertTokenizer": _BERT_DEFAULTS,
-    "CamembertTokenizer": _PIECE_DEFAULTS,
-    "DistilBertTokenizer": _BERT_DEFAULTS,
-    "ElectraTokenizer": _BERT_DEFAULTS,
-    "GPT2Tokenizer": _BYTE_DEFAULTS,
-    "MPNetTokenizer": _BERT_DEFAULTS,
-    "MobileBertTokenizer": _BERT_DEFAULTS,
-    "RobertaTokenizer": _BYTE_DEFAULTS,
-    "XLMRobertaTokenizer": _PIECE_DEFAULTS,
-}
-"""What classes of the reference library set, whatever `tokenizer.json` says, where the settings say nothing."""
-AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Classes that the reference library loads a tokenizer of without changing it."""
-UNTYPED = (*AS_SAVED, "DistilBertTokenizer")
-"""Classes that send no types of tokens (`token_type_ids`) unless the settings say so: their models are fed type 0."""
 UNLIMITED_TOKENS = 10**9
 """Maximum lengths from here on mean that none was set."""
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {"mask_token": ("[MASK]", "<mask>"), "pad_token": ("[PAD]", "<pad>")}
@@ -88,8 +61,8 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
     _remove_surplus(content, vocabulary)
     if checkpoint.has(TOKENIZER_FILE):
         _check_added_tokens(content, checkpoint, vocabulary)
-    defaults = CLASS_DEFAULTS.get(_class_or_default(checkpoint), {})
-    _apply_settings(content, {**defaults, **checkpoint.json(SETTINGS_FILE)}, defaults)
+    row = row_of(class_name(checkpoint))
+    _apply_settings(content, {**row.defaults, **checkpoint.json(SETTINGS_FILE)}, row)
     tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -166,10 +139,10 @@ def _remove_surplus(content: dict[str, Any], vocabulary: int) -> None:
                 words.pop(token, None)
 
 
-def _apply_settings(content: dict[str, Any], settings: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+def _apply_settings(content: dict[str, Any], settings: dict[str, Any], row: TokenizerClass) -> None:
     """Apply the tokenizer's settings, as the reference library does when it loads one of its own classes.
 
-    `defaults` are those of the class. Whatever the file says, BERT's classes normalize as their settings say, and
+    `row` is that of the class. Whatever the file says, BERT's classes normalize as their settings say, and
     XLM-RoBERTa's and CamemBERT's split into words and pieces.
     """
     if settings.get("truncation_side", "right") != "right":
@@ -177,11 +150,11 @@ def _apply_settings(content: dict[str, Any], settings: dict[str, Any], defaults:
     own = (content.get("truncation") or {}).get("direction", "Right")
     if own != "Right" and "truncation_side" not in settings:
         raise CheckpointError(f"{TOKENIZER_FILE}: truncation.direction must be Right, given {str(own)[:16]!r}")
-    if settings.get("tokenizer_class") in AS_SAVED:
+    if row_of(str(settings.get("tokenizer_class"))).splits == "as saved":
         return
-    if defaults is _BERT_DEFAULTS and (content.get("normalizer") or {}).get("type") != "BertNormalizer":
+    if row.splits == "words" and (content.get("normalizer") or {}).get("type") != "BertNormalizer":
         content["normalizer"] = {"type": "BertNormalizer", "clean_text": True}
-    if defaults is _PIECE_DEFAULTS:
+    if row.splits == "pieces":
         scheme = "always" if settings["add_prefix_space"] else "never"
         pieces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
         content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, pieces]}
@@ -195,20 +168,10 @@ def _apply_settings(content: dict[str, Any], settings: dict[str, Any], defaults:
                 found[name] = settings[setting]
 
 
-def tokenizer_class(checkpoint: Checkpoint) -> str:
-    """Return the class of a checkpoint's tokenizer, by its settings or its configuration; "" if neither names one."""
-    declared = checkpoint.json(SETTINGS_FILE).get("tokenizer_class") or checkpoint.config.get("tokenizer_class")
-    return str(declared) if declared in AS_SAVED else str(declared or "").removesuffix("Fast")
-
-
-def _class_or_default(checkpoint: Checkpoint) -> str:
-    return tokenizer_class(checkpoint) or CLASSES.get(str(checkpoint.config.get("model_type")), "")
-
-
 def sends_types(checkpoint: Checkpoint) -> bool:
     """Return whether the reference library feeds a model the types that the checkpoint's tokenizer gives tokens."""
     names = checkpoint.json(SETTINGS_FILE).get("model_input_names")
-    return "token_type_ids" in names if isinstance(names, list) else _class_or_default(checkpoint) not in UNTYPED
+    return "token_type_ids" in names if isinstance(names, list) else row_of(class_name(checkpoint)).typed
 
 
 def of_one_type(tokenizer: Tokenizer) -> Tokenizer:

@@ -1,4 +1,4 @@
-"""Build a tokenizer of a checkpoint without `tokenizer.json`: of `vocab.txt`, or of `vocab.json` and `merges.txt`.
+"""What builds a tokenizer of `vocab.txt`, or of `vocab.json` and `merges.txt`.
 
 They are WordPiece (BERT, DistilBERT) and byte-level BPE (GPT-2, RoBERTa, BART), put together as the converters of the
 transformers library do. Special tokens are read from `tokenizer_config.json`, `special_tokens_map.json` and
@@ -18,56 +18,11 @@ SPECIALS_FILE = "special_tokens_map.json"
 ADDED_FILE = "added_tokens.json"
 WORDS, PAIRS, MERGES = "vocab.txt", "vocab.json", "merges.txt"
 
-BERT_SPECIALS = {
-    "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]",
-}  # fmt: skip
-ROBERTA_SPECIALS = {
-    "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
-    "cls_token": "<s>", "mask_token": "<mask>",
-}  # fmt: skip
-MPNET_SPECIALS = ROBERTA_SPECIALS | {"unk_token": "[UNK]"}
-GPT2_SPECIALS = dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>")
-CLASSES = {
-    "bert": "BertTokenizer",
-    "distilbert": "DistilBertTokenizer",
-    "roberta": "RobertaTokenizer",
-    "bart": "BartTokenizer",
-    "gpt2": "GPT2Tokenizer",
-    "mpnet": "MPNetTokenizer",
-}
-"""`model_type` -> the class of its tokenizer where a checkpoint names none."""
-
 Specials = Mapping[str, AddedToken]
 """Role, such as `mask_token`, -> the token."""
 
 
-def build_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
-    """Return the tokenizer of a folder's vocabulary; None if it holds none of a known form. Raises TokenizerError."""
-    declared = checkpoint.json(SETTINGS_FILE).get("tokenizer_class") or checkpoint.config.get("tokenizer_class")
-    name = str(declared or CLASSES.get(str(checkpoint.config.get("model_type")), "")).removesuffix("Fast")
-    if not checkpoint.has(WORDS) and not (checkpoint.has(PAIRS) and checkpoint.has(MERGES)):
-        return None
-    if name not in BUILDERS:
-        raise TokenizerError(
-            f"{SETTINGS_FILE}: tokenizer_class must be one of {', '.join(BUILDERS)}, without tokenizer.json, "
-            f"given {name[:64]!r}; with the transformers library: "
-            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
-        )
-    needed, defaults, build = BUILDERS[name]
-    if missing := [file for file in needed if not checkpoint.has(file)]:
-        raise TokenizerError(f"{missing[0]}: must be in the checkpoint's folder without tokenizer.json, and is not")
-    settings = checkpoint.json(SETTINGS_FILE)
-    specials = _special_tokens(checkpoint, defaults)
-    try:
-        tokenizer = build(checkpoint, settings, specials)
-    except TokenizerError:
-        raise
-    except Exception as error:  # the library raises plain Exceptions
-        raise TokenizerError(f"{needed[0]}: tokenizer cannot be built: {str(error).splitlines()[0][:200]}") from error
-    return tokenizer
-
-
-def _word_pieces(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
+def word_pieces(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
     """Build the tokenizer of BERT (Devlin et al. 2019): words, cut into the longest known pieces."""
     if settings.get("do_basic_tokenize", True) is not True or settings.get("never_split"):
         raise TokenizerError(
@@ -94,9 +49,9 @@ def _word_pieces(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: 
     return tokenizer
 
 
-def _mpnet(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
+def mpnet(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
     """Build the tokenizer of MPNet (Song et al. 2020): BERT's words, with RoBERTa's tokens around them."""
-    tokenizer = _word_pieces(checkpoint, settings, specials)
+    tokenizer = word_pieces(checkpoint, settings, specials)
     last, first = (specials[role].content for role in ("sep_token", "cls_token"))
     tokenizer.post_processor = processors.RobertaProcessing(
         _placed(tokenizer, last), _placed(tokenizer, first), trim_offsets=True, add_prefix_space=False
@@ -121,7 +76,7 @@ def _byte_pairs(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: S
     return tokenizer
 
 
-def _gpt2(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
+def gpt2(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
     """Build the tokenizer of GPT-2, which puts nothing around a text, or the first token before it if settings say."""
     tokenizer = _byte_pairs(checkpoint, settings, specials)
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
@@ -135,7 +90,7 @@ def _gpt2(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Special
     return tokenizer
 
 
-def _roberta(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
+def roberta(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
     """Build the tokenizer of RoBERTa (Liu et al. 2019) and BART: that of GPT-2, with tokens around every text."""
     tokenizer = _byte_pairs(checkpoint, settings, specials)
     last, first = (specials[role].content for role in ("sep_token", "cls_token"))
@@ -150,16 +105,6 @@ def _roberta(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Spec
 
 Builder = Callable[[Checkpoint, Mapping[str, Any], Specials], Tokenizer]
 
-BUILDERS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str], Builder]] = {
-    "BertTokenizer": ((WORDS,), BERT_SPECIALS, _word_pieces),
-    "DistilBertTokenizer": ((WORDS,), BERT_SPECIALS, _word_pieces),
-    "RobertaTokenizer": ((PAIRS, MERGES), ROBERTA_SPECIALS, _roberta),
-    "BartTokenizer": ((PAIRS, MERGES), ROBERTA_SPECIALS, _roberta),
-    "GPT2Tokenizer": ((PAIRS, MERGES), GPT2_SPECIALS, _gpt2),
-    "MPNetTokenizer": ((WORDS,), MPNET_SPECIALS, _mpnet),
-}
-"""Class of tokenizer -> the files that it needs, its special tokens by default, and what builds it."""
-
 
 def _lines(checkpoint: Checkpoint, file: str) -> list[str]:
     """Return the lines of a file; the last may lack its end."""
@@ -173,10 +118,13 @@ def _lines(checkpoint: Checkpoint, file: str) -> list[str]:
         raise TokenizerError(f"{file}: cannot be read as text in UTF-8; fetch the checkpoint again") from error
 
 
-def _special_tokens(checkpoint: Checkpoint, defaults: Mapping[str, str]) -> Specials:
-    """Return the special tokens by role: as the settings declare them, or those of the class."""
+def special_tokens(checkpoint: Checkpoint, defaults: Mapping[str, str], *, spaced_mask: bool) -> Specials:
+    """Return the special tokens by role: as the settings declare them, or those of the class.
+
+    A `spaced_mask` has the space before it in it, where the settings say nothing.
+    """
     declared = {**checkpoint.json(SPECIALS_FILE), **checkpoint.json(SETTINGS_FILE)}
-    if defaults is ROBERTA_SPECIALS and not isinstance(declared.get("mask_token"), dict):  # a mask has its space in it
+    if spaced_mask and not isinstance(declared.get("mask_token"), dict):
         declared["mask_token"] = {"content": declared.get("mask_token") or defaults["mask_token"], "lstrip": True}
     specials = {role: _token(role, declared.get(role) or default) for role, default in defaults.items()}
     more = declared.get("additional_special_tokens") or []
