@@ -22,8 +22,9 @@ from export.graphs.editing.cleanup import clean
 from export.graphs.tracing.torch_export import trace
 from export.tasks.image import answer_along_lines, image_model
 from export.traced.images import TracedViT
-from model.architectures.vit import ViT, ViTConfig, block, vit
+from model.architectures.vit import ViT, ViTConfig, vit
 from model.parts.attention_variants import AxialAttention
+from model.parts.blocks import PreNormBlock
 
 PATCH, WIDTH, HEADS, LAYERS = 4, 64, 4, 4
 SIDES = (4, 7, 10, 14, 28, 56)
@@ -47,7 +48,8 @@ def graphs(side: int) -> dict[str, tuple[ort.InferenceSession, int]]:
         return ort.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
     attentions = [AxialAttention(WIDTH, HEADS, 1 - layer % 2, config.grid, prefix=1) for layer in range(LAYERS)]
-    model = vit(config, blocks=[block(config, attention) for attention in attentions])
+    blocks = [PreNormBlock(attention, config.feed_forward(), config.norm) for attention in attentions]
+    model = vit(config, blocks=blocks)
     return {
         "full": (session(vit(config), by_lines=False), HEADS * tokens * tokens),
         "masked": (session(model, by_lines=False), HEADS * tokens * tokens),

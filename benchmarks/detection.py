@@ -33,8 +33,8 @@ from export.pipeline import write_graphs, write_pictures
 from export.plan import Source
 from export.tasks.detection import object_detector
 from model.architectures.detector import DetectorConfig, detector
-from model.architectures.transformer import StackSizes
 from model.parts.resnet import RESNET_SIZES, STRIDE, resnet
+from model.parts.stacks import StackSizes
 
 SIZES = StackSizes(layers=6, heads=8, hidden=2048)
 LARGE = DetectorConfig(

@@ -13,11 +13,12 @@ from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
 from model.architectures.swin import SWIN_SIZES, swin
 from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
 from model.architectures.text_encoder import TEXT_ENCODER_SIZES, word_filler
-from model.architectures.transformer import PRE_NORM, TRANSFORMER_SIZES, vaswani
+from model.architectures.transformer import TRANSFORMER_SIZES, vaswani
 from model.architectures.vit import VIT_SIZES, vit
 from model.architectures.vit_variants import VARIANTS
 from model.parts.attention_variants import Bilinear, Hard
 from model.parts.heads import FirstState
+from model.parts.stacks import PRE_NORM
 from model.weights import load_weights
 
 CATALOGUE: dict[str, Callable[[], nn.Module]] = {

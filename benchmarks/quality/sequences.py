@@ -16,7 +16,8 @@ from contract.generation import Generation
 from contract.input_rules import TextRule
 from export.plan import Source
 from export.tasks.generation import text_to_text
-from model.architectures.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani
+from model.architectures.transformer import TransformerConfig, vaswani
+from model.parts.stacks import PRE_NORM, StackSizes
 from model.vocabularies import END, MASK, PAD, START, encode
 from train.data.written_dates.examples import held_out
 from train.data.written_dates.spelling import MONTHS

@@ -4,6 +4,7 @@ A query of the decoder's cross-attention is what an object is beside where it is
 sum of a score of contents and one of places.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -16,10 +17,8 @@ from model.architectures.detector import (
     ObjectDecoder,
     ObjectHead,
     Places,
-    attention_and_feed_forward,
     box_perceptron,
     initialise,
-    norm,
 )
 from model.parts.attention import ALL_VISIBLE, Context, KeyValue, Maps, MultiHeadAttention, Recall, of_layers, under
 from model.parts.blocks import Norm, PostNormBlock, Stack
@@ -184,14 +183,16 @@ def conditional_detector(
     config: DetectorConfig, backbone: nn.Module | None = None, places: Places | None = None
 ) -> ConditionalDetector:
     """Compose a Conditional DETR of the given sizes with freshly initialised weights; other parts as in `detector`."""
-    own, fed, width = config.encoder, config.decoder, config.width
-    encoder = [PostNormBlock(*attention_and_feed_forward(config, own), norm(config)) for _ in range(own.layers)]
-    decoder = []
-    for index in range(fed.layers):
-        cross = ConditionalAttention if index else FirstConditionalAttention
-        _, feed_forward = attention_and_feed_forward(config, fed)
-        parts = PlacedAttention(width, fed.heads), cross(width, fed.heads), feed_forward
-        decoder.append(ConditionalBlock(*parts, norm(config)))
+    width = config.width
+    own, fed = config.encoder.within(width, config.activation), config.decoder.within(width, config.activation)
+    encoder = own.blocks(PostNormBlock, feed_forward=own.feed_forward, attention=own.attention)
+    kinds = itertools.chain([FirstConditionalAttention], itertools.repeat(ConditionalAttention))
+    decoder = fed.blocks(
+        ConditionalBlock,
+        feed_forward=fed.feed_forward,
+        attention=lambda: PlacedAttention(width, fed.heads),
+        cross=lambda: next(kinds)(width, fed.heads),
+    )
     initialise((*encoder, *decoder))
     classes = nn.Linear(width, config.classes)
     nn.init.constant_(classes.bias, math.log(RARE / (1 - RARE)))

@@ -1,21 +1,20 @@
 """Detection as the prediction of a set: DETR (Carion et al. 2020, "End-to-End Object Detection with Transformers").
 
-`TABLE_TRANSFORMER` wires it as Smock et al. 2022 do ("PubTables-1M"). Conditional DETR is in `conditional_detector.py`.
+`PRE_NORM` wires it as Smock et al. 2022 do ("PubTables-1M"). Conditional DETR is in `conditional_detector.py`.
 """
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from model.architectures.transformer import StackSizes
-from model.parts.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall, of_layers, under, visible_keys
-from model.parts.blocks import Norm, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
+from model.parts.attention import Context, KeyValue, Maps, Recall, of_layers, under, visible_keys
+from model.parts.blocks import Stack
 from model.parts.embedding import CellSizes, halving_convolutions
-from model.parts.feed_forward import ACTIVATIONS, FeedForward, perceptron
+from model.parts.feed_forward import perceptron
 from model.parts.positions import GridSinusoids, LearnedGrid
+from model.parts.stacks import POST_NORM, StackSizes, Wiring
 
 BOX_NUMBERS = 4
 
@@ -168,37 +167,20 @@ class DetectorConfig(CellSizes):
     features: int | None = None
 
 
-@dataclass(frozen=True)
-class Wiring:
-    """Where a detector normalises: the classes of its blocks, and what makes the norm behind the encoder's last."""
-
-    encoder_block: type[PreNormBlock]
-    decoder_block: type[PreNormDecoderBlock]
-    last_norm: Callable[[int], nn.Module]
-
-
-DETR = Wiring(PostNormBlock, PostNormDecoderBlock, nn.Identity)
-"""After each residual sum (Carion et al. 2020, section A.4)."""
-
-TABLE_TRANSFORMER = Wiring(PreNormBlock, PreNormDecoderBlock, nn.LayerNorm)
-"""Before each branch, and once more behind the encoder (Smock et al. 2022)."""
-
-
 def detector(
-    config: DetectorConfig, wiring: Wiring = DETR, backbone: nn.Module | None = None, places: Places | None = None
+    config: DetectorConfig, wiring: Wiring = POST_NORM, backbone: nn.Module | None = None, places: Places | None = None
 ) -> Detector:
     """Compose a DETR of the given sizes with freshly initialised weights.
 
     By default it stands on a few convolutions, and is told of cells by sinusoids. A `backbone` returns a grid of
     `config.features` channels.
     """
-    own, fed, width = config.encoder, config.decoder, config.width
-    encoder = [wiring.encoder_block(*attention_and_feed_forward(config, own), norm(config)) for _ in range(own.layers)]
-    decoder = []
-    for _ in range(fed.layers):
-        attention, feed_forward = attention_and_feed_forward(config, fed)
-        cross = MultiHeadAttention(width, fed.heads)
-        decoder.append(wiring.decoder_block(attention, cross, feed_forward, norm(config)))
+    width = config.width
+    own, fed = config.encoder.within(width, config.activation), config.decoder.within(width, config.activation)
+    encoder = own.blocks(wiring.encoder_block, feed_forward=own.feed_forward, attention=own.attention)
+    decoder = fed.blocks(
+        wiring.decoder_block, feed_forward=fed.feed_forward, attention=fed.attention, cross=fed.attention
+    )
     initialise((*encoder, *decoder))
     return Detector(
         config.image,
@@ -209,17 +191,6 @@ def detector(
         ObjectDecoder(decoder, nn.LayerNorm(width), nn.Embedding(config.objects, width)),
         ObjectHead(nn.Linear(width, config.classes + 1), box_perceptron(width)),
     )
-
-
-def norm(config: DetectorConfig) -> Norm:
-    """Return what makes a norm of the width."""
-    return functools.partial(nn.LayerNorm, config.width)
-
-
-def attention_and_feed_forward(config: DetectorConfig, sizes: StackSizes) -> tuple[MultiHeadAttention, FeedForward]:
-    """Compose these two parts of a block."""
-    feed_forward = FeedForward(config.width, sizes.hidden, ACTIVATIONS[config.activation]())
-    return MultiHeadAttention(config.width, sizes.heads), feed_forward
 
 
 def box_perceptron(width: int) -> nn.Sequential:

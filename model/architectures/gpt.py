@@ -1,21 +1,22 @@
 """The decoder-only Transformer (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", GPT-2)."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall, causal, under
+from model.parts.attention import Context, KeyValue, Maps, Recall, causal, under
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.cache import Slots, recording
 from model.parts.embedding import Embedding, tied_linear
-from model.parts.feed_forward import ACTIVATIONS, FeedForward
 from model.parts.positions import Rotary
+from model.parts.stacks import BlockSizes
 
 
 @dataclass(frozen=True)
-class GPTConfig:
+class GPTConfig(BlockSizes):
     """Sizes of a GPT; `length` is the most tokens.
 
     There may be fewer heads of keys and values (`key_heads`) than of queries; caches hold those.
@@ -93,21 +94,9 @@ def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
 
     Embedding and output share one matrix, unless the output is given as `head`.
     """
-
-    def norm() -> nn.LayerNorm:
-        return nn.LayerNorm(config.width, eps=config.epsilon)
-
-    def block() -> PreNormBlock:
-        return PreNormBlock(
-            MultiHeadAttention(config.width, config.heads, key_heads=config.key_heads),
-            FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
-            norm,
-        )
-
     tokens = nn.Embedding(config.vocabulary, config.width)
     head = head or tied_linear(tokens)
-    return GPT(
-        Embedding(tokens, nn.Embedding(config.length, config.width)),
-        Stack([block() for _ in range(config.layers)], norm()),
-        head,
-    )
+    embedding = Embedding(tokens, nn.Embedding(config.length, config.width))
+    attention = functools.partial(config.attention, key_heads=config.key_heads)
+    blocks = config.blocks(PreNormBlock, attention=attention, feed_forward=config.feed_forward)
+    return GPT(embedding, Stack(blocks, config.norm()), head)

@@ -1,6 +1,5 @@
 """Swin: a Transformer of stages whose attention stays inside shifted windows (Liu et al. 2021)."""
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,11 +20,11 @@ from model.parts.attention import (
     scaled_dot_product,
     under,
 )
-from model.parts.blocks import Norm, PreNormBlock
+from model.parts.blocks import PreNormBlock
 from model.parts.embedding import Patches
-from model.parts.feed_forward import ACTIVATIONS, FeedForward
 from model.parts.heads import MeanLinear, head_width
 from model.parts.positions import NoPositions
+from model.parts.stacks import PlainSizes
 from model.parts.windows import Windows, fitted
 
 
@@ -80,6 +79,14 @@ class SwinConfig:
     def widths(self) -> tuple[int, ...]:
         """The width of the tokens of each stage."""
         return tuple(self.width << index for index in range(len(self.depths)))
+
+    @property
+    def stages(self) -> tuple[PlainSizes, ...]:
+        """The sizes of the blocks of each stage."""
+        return tuple(
+            PlainSizes(width, depth, heads, int(width * self.ratio), self.activation, self.epsilon)
+            for width, depth, heads in zip(self.widths, self.depths, self.heads, strict=True)
+        )
 
     @property
     def windows(self) -> tuple[tuple[Windows, ...], ...]:
@@ -225,17 +232,6 @@ MakeBlock = Callable[[int, Windows], nn.Module]
 """The number of a stage and a block's windows -> a fresh block."""
 
 
-def norm(config: SwinConfig, stage: int) -> Norm:
-    """Return what makes a norm of a stage's width."""
-    return functools.partial(nn.LayerNorm, config.widths[stage], eps=config.epsilon)
-
-
-def feed_forward(config: SwinConfig, stage: int) -> FeedForward:
-    """Compose the feed-forward of a block."""
-    width = config.widths[stage]
-    return FeedForward(width, int(width * config.ratio), ACTIVATIONS[config.activation]())
-
-
 def compose(config: SwinConfig, block: MakeBlock, project: Callable[[int], nn.Module], head: nn.Module | None) -> Swin:
     """Compose a Swin of blocks and of projections of merged tokens, each made for the width of the stage before it."""
     stages = []
@@ -262,10 +258,10 @@ def swin(config: SwinConfig, head: nn.Module | None = None) -> Swin:
     """Compose a Swin of the given sizes with freshly initialised weights; by default it classifies."""
 
     def block(stage: int, windows: Windows) -> nn.Module:
-        width, heads = config.widths[stage], config.heads[stage]
-        score = RelativelyPlaced(heads, windows.side)
-        attention = WindowAttention(width, heads, windows, bias=config.bias, score=score)
-        return PreNormBlock(attention, feed_forward(config, stage), norm(config, stage))
+        sizes = config.stages[stage]
+        score = RelativelyPlaced(sizes.heads, windows.side)
+        attention = WindowAttention(sizes.width, sizes.heads, windows, bias=config.bias, score=score)
+        return PreNormBlock(attention, sizes.feed_forward(), sizes.norm)
 
     def project(width: int) -> nn.Module:
         return nn.Sequential(nn.LayerNorm(4 * width), nn.Linear(4 * width, 2 * width, bias=False))

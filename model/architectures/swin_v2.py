@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.architectures.swin import Swin, SwinConfig, WindowAttention, compose, feed_forward, norm, offsets
+from model.architectures.swin import Swin, SwinConfig, WindowAttention, compose, offsets
 from model.parts.blocks import BranchNormBlock
 from model.parts.windows import Windows
 
@@ -77,11 +77,11 @@ def swin_v2(config: SwinV2Config, head: nn.Module | None = None) -> Swin:
     trained = config.trained_windows or (0,) * len(config.depths)
 
     def block(stage: int, windows: Windows) -> nn.Module:
-        width, heads = config.widths[stage], config.heads[stage]
-        score = CosinePlaced(heads, windows.side, trained[stage] or windows.side)
-        attention = WindowAttention(width, heads, windows, bias=config.bias, score=score)
-        attention.key = nn.Linear(width, width, bias=False)  # as in the authors' code
-        return BranchNormBlock(attention, feed_forward(config, stage), norm(config, stage))
+        sizes = config.stages[stage]
+        score = CosinePlaced(sizes.heads, windows.side, trained[stage] or windows.side)
+        attention = WindowAttention(sizes.width, sizes.heads, windows, bias=config.bias, score=score)
+        attention.key = nn.Linear(sizes.width, sizes.width, bias=False)  # as in the authors' code
+        return BranchNormBlock(attention, sizes.feed_forward(), sizes.norm)
 
     def project(width: int) -> nn.Module:
         return nn.Sequential(nn.Linear(4 * width, 2 * width, bias=False), nn.LayerNorm(2 * width))

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Context, Maps, MultiHeadAttention, Recall, under, visible_keys
+from model.parts.attention import Context, Maps, Recall, under, visible_keys
 from model.parts.blocks import PostNormBlock, Stack
 from model.parts.embedding import Embedding
-from model.parts.feed_forward import ACTIVATIONS, FeedForward
+from model.parts.feed_forward import ACTIVATIONS
 from model.parts.heads import MaskedWords, head_width
 from model.parts.positions import RelativeBias
+from model.parts.stacks import BlockSizes
 
 
 @dataclass(frozen=True)
-class TextEncoderConfig:
+class TextEncoderConfig(BlockSizes):
     """Sizes of a text encoder; `length` is the most tokens, `types` the number of texts that one input may hold.
 
     The first token stands at position `offset` of a table of offset + length. With `buckets`, a bias by distance, which
@@ -78,26 +79,15 @@ class TextEncoder(nn.Module):
 
 def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
     """Compose a text encoder of the given sizes with freshly initialised weights."""
-
-    def norm() -> nn.LayerNorm:
-        return nn.LayerNorm(config.width, eps=config.epsilon)
-
-    def block() -> PostNormBlock:
-        return PostNormBlock(
-            MultiHeadAttention(config.width, config.heads),
-            FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]()),
-            norm,
-        )
-
     return TextEncoder(
         Embedding(
             nn.Embedding(config.vocabulary, config.width),
             nn.Embedding(config.offset + config.length, config.width),
             offset=config.offset,
             types=nn.Embedding(config.types, config.width) if config.types else None,
-            norm=norm(),
+            norm=config.norm(),
         ),
-        Stack([block() for _ in range(config.layers)], nn.Identity()),
+        Stack(config.blocks(PostNormBlock), nn.Identity()),
         head,
         RelativeBias(config.heads, config.buckets) if config.buckets else None,
     )
@@ -105,8 +95,7 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
 
 def word_filler(config: TextEncoderConfig) -> TextEncoder:
     """Compose a masked language model, with one matrix for embedding and output (Devlin et al. 2019)."""
-    norm = nn.LayerNorm(config.width, eps=config.epsilon)
-    head = MaskedWords(config.width, config.vocabulary, ACTIVATIONS[config.activation](), norm)
+    head = MaskedWords(config.width, config.vocabulary, ACTIVATIONS[config.activation](), config.norm())
     module = text_encoder(config, head)
     head.output.weight = module.embed.tokens.weight
     return module

@@ -18,20 +18,11 @@ from model.parts.attention import (
     under,
     visible_keys,
 )
-from model.parts.blocks import Decoder, PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock, Stack
+from model.parts.blocks import Decoder, Stack
 from model.parts.cache import Slots
 from model.parts.embedding import Embedding, tied_linear
-from model.parts.feed_forward import ACTIVATIONS, FeedForward
 from model.parts.positions import SinusoidalPositions
-
-
-@dataclass(frozen=True)
-class StackSizes:
-    """Sizes of the encoder or the decoder; `hidden` is the width inside the feed-forward."""
-
-    layers: int
-    heads: int
-    hidden: int
+from model.parts.stacks import POST_NORM, PlainSizes, StackSizes, Wiring
 
 
 @dataclass(frozen=True)
@@ -130,22 +121,6 @@ class Transformer(nn.Module):
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 
-@dataclass(frozen=True)
-class Wiring:
-    """Where an encoder-decoder normalises: the classes of its blocks, and what makes the norm behind a stack's last."""
-
-    encoder_block: type[PreNormBlock]
-    decoder_block: type[PreNormDecoderBlock]
-    last_norm: Callable[[int], nn.Module]
-
-
-POST_NORM = Wiring(PostNormBlock, PostNormDecoderBlock, nn.Identity)
-"""After each residual sum, so that the last block ends in a norm (Vaswani et al. 2017, section 3.1)."""
-
-PRE_NORM = Wiring(PreNormBlock, PreNormDecoderBlock, nn.LayerNorm)
-"""Before each branch, and once more behind the last block (Xiong et al. 2020, table 1)."""
-
-
 def vaswani(
     config: TransformerConfig,
     wiring: Wiring = POST_NORM,
@@ -232,26 +207,19 @@ def transformer(
             f"target_vocabulary: must be None, since both sides share one, given {config.target_vocabulary}"
         )
 
-    def norm() -> nn.LayerNorm:
-        return nn.LayerNorm(config.width)
+    def attention(sizes: PlainSizes) -> Callable[[], MultiHeadAttention]:
+        return lambda: sizes.attention(score=score(sizes.heads, sizes.width // sizes.heads))
 
-    def attention(sizes: StackSizes) -> MultiHeadAttention:
-        return MultiHeadAttention(config.width, sizes.heads, score=score(sizes.heads, config.width // sizes.heads))
-
-    def feed_forward(sizes: StackSizes) -> FeedForward:
-        return FeedForward(config.width, sizes.hidden, ACTIVATIONS[config.activation]())
-
-    def encoder_block() -> PreNormBlock:
-        return wiring.encoder_block(attention(config.encoder), feed_forward(config.encoder), norm)
-
-    def decoder_block() -> PreNormDecoderBlock:
-        sizes = config.decoder
-        return wiring.decoder_block(attention(sizes), attention(sizes), feed_forward(sizes), norm)
-
+    own = config.encoder.within(config.width, config.activation)
+    fed = config.decoder.within(config.width, config.activation)
+    encoder = own.blocks(wiring.encoder_block, attention=attention(own), feed_forward=own.feed_forward)
+    decoder = fed.blocks(
+        wiring.decoder_block, attention=attention(fed), cross=attention(fed), feed_forward=fed.feed_forward
+    )
     return Transformer(
         source=source,
         target=target,
-        encoder=Stack([encoder_block() for _ in range(config.encoder.layers)], wiring.last_norm(config.width)),
-        decoder=Decoder([decoder_block() for _ in range(config.decoder.layers)], wiring.last_norm(config.width)),
+        encoder=Stack(encoder, wiring.last_norm(config.width)),
+        decoder=Decoder(decoder, wiring.last_norm(config.width)),
         head=head,
     )

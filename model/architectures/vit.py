@@ -1,22 +1,20 @@
 """The Vision Transformer (Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words") and those that followed it."""
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Maps, MultiHeadAttention, Recall, under
-from model.parts.blocks import Norm, PreNormBlock, Stack
+from model.parts.attention import Maps, Recall, under
+from model.parts.blocks import PreNormBlock, Stack
 from model.parts.embedding import Patches
-from model.parts.feed_forward import ACTIVATIONS, FeedForward
 from model.parts.heads import FirstLinear, head_width
-from model.parts.norms import LayerScale
+from model.parts.stacks import BlockSizes
 
 
 @dataclass(frozen=True)
-class ViTConfig:
+class ViTConfig(BlockSizes):
     """Sizes of a ViT; image and patch are (height, width) in pixels, `hidden` the width inside the feed-forward.
 
     Tokens beside the class token: `distillation_tokens` with a position (DeiT, Touvron et al. 2021, has one), and
@@ -112,32 +110,6 @@ def _extra_tokens(count: int, width: int) -> nn.Parameter | None:
     return nn.Parameter(torch.zeros(1, count, width)) if count else None
 
 
-def norm(config: ViTConfig) -> Norm:
-    """Return what makes a norm of the width."""
-    return functools.partial(nn.LayerNorm, config.width, eps=config.epsilon)
-
-
-def feed_forward(config: ViTConfig) -> FeedForward:
-    """Compose the feed-forward of a block."""
-    return FeedForward(config.width, config.hidden, ACTIVATIONS[config.activation]())
-
-
-def block(
-    config: ViTConfig,
-    attention: MultiHeadAttention | None = None,
-    mlp: nn.Module | None = None,
-    scale: Callable[[], nn.Module] = nn.Identity,
-) -> PreNormBlock:
-    """Compose a block of a ViT, with the paper's attention and feed-forward unless others are given."""
-    attention = attention or MultiHeadAttention(config.width, config.heads)
-    return PreNormBlock(attention, mlp or feed_forward(config), norm(config), scale)
-
-
-def dinov2_block(config: ViTConfig, attention: MultiHeadAttention, mlp: nn.Module) -> PreNormBlock:
-    """Compose a block of a DINOv2: every branch is scaled (Oquab et al. 2023)."""
-    return block(config, attention, mlp, functools.partial(LayerScale, config.width))
-
-
 def vit(
     config: ViTConfig,
     head: nn.Module | None = None,
@@ -155,7 +127,7 @@ def vit(
     return ViT(
         patches=Patches(config.image, config.channels, config.patch, config.width),
         positions=positions or learned,
-        encoder=Stack(blocks or [block(config) for _ in range(config.layers)], norm(config)()),
+        encoder=Stack(blocks or config.blocks(PreNormBlock), config.norm()),
         head=head or FirstLinear(config.width, config.classes),
         distillation_tokens=config.distillation_tokens,
         registers=config.registers,

@@ -1,14 +1,15 @@
 """Vision Transformers with other attentions, blocks or positions, each with about as many parameters."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import nn
 
-from model.architectures.vit import ViT, ViTConfig, block, feed_forward, norm, vit
+from model.architectures.vit import ViT, ViTConfig, vit
 from model.parts.attention import MultiHeadAttention, Score, Select, scaled_dot_product, soft
 from model.parts.attention_variants import Additive, AxialAttention, Bilinear, Hard, ReAttention, dot_product
-from model.parts.blocks import BranchformerBlock, EBranchformerBlock, MacaronBlock, ParallelBlock
+from model.parts.blocks import BranchformerBlock, EBranchformerBlock, MacaronBlock, ParallelBlock, PreNormBlock
 from model.parts.convolutions import ConvolutionalGatingMLP, DepthwiseMerge
 from model.parts.norms import LayerScale
 from model.parts.positions import NoPositions, SinusoidalPositions
@@ -53,36 +54,24 @@ def parallel(config: ViTConfig) -> ViT:
     """Two attentions side by side, then two feed-forwards, half as deep (Touvron et al. 2022)."""
     if config.layers % 2:
         raise ValueError(f"parallel: layers must be even, two side by side, given {config.layers}")
-    blocks = [
-        ParallelBlock(
-            [MultiHeadAttention(config.width, config.heads) for _ in range(2)],
-            [feed_forward(config) for _ in range(2)],
-            norm(config),
-        )
-        for _ in range(config.layers // 2)
-    ]
+    blocks = replace(config, layers=config.layers // 2).blocks(
+        ParallelBlock,
+        attentions=lambda: [config.attention() for _ in range(2)],
+        feed_forwards=lambda: [config.feed_forward() for _ in range(2)],
+    )
     return vit(config, blocks=blocks)
 
 
 def layer_scale(config: ViTConfig) -> ViT:
     """Branches are scaled a channel, by little at first (Touvron et al. 2021, CaiT)."""
-    return vit(
-        config, blocks=[block(config, scale=lambda: LayerScale(config.width, 0.1)) for _ in range(config.layers)]
-    )
+    scale = functools.partial(LayerScale, config.width, 0.1)
+    return vit(config, blocks=config.blocks(functools.partial(PreNormBlock, scale=scale)))
 
 
 def macaron(config: ViTConfig) -> ViT:
     """Attention between two halves of a feed-forward (Lu et al. 2019)."""
-    half = replace(config, hidden=config.hidden // 2)
-    return vit(
-        config,
-        blocks=[
-            MacaronBlock(
-                MultiHeadAttention(config.width, config.heads), feed_forward(half), feed_forward(half), norm(config)
-            )
-            for _ in range(config.layers)
-        ],
-    )
+    half = replace(config, hidden=config.hidden // 2).feed_forward
+    return vit(config, blocks=config.blocks(MacaronBlock, attention=config.attention, first=half, second=half))
 
 
 def branchformer(config: ViTConfig) -> ViT:
@@ -93,16 +82,13 @@ def branchformer(config: ViTConfig) -> ViT:
 
 def e_branchformer(config: ViTConfig) -> ViT:
     """The same, joined with a convolution, between two halves of a feed-forward (Kim et al. 2022)."""
-    half = replace(config, hidden=config.hidden // 2)
-    blocks = [
-        EBranchformerBlock(
-            _branches(config, DepthwiseMerge(config.width, KERNEL)),
-            feed_forward(half),
-            feed_forward(half),
-            norm(config),
-        )
-        for _ in range(config.layers)
-    ]
+    half = replace(config, hidden=config.hidden // 2).feed_forward
+    blocks = config.blocks(
+        EBranchformerBlock,
+        branches=lambda: _branches(config, DepthwiseMerge(config.width, KERNEL)),
+        first=half,
+        second=half,
+    )
     return vit(config, blocks=blocks)
 
 
@@ -115,7 +101,7 @@ def axial(config: ViTConfig) -> ViT:
             for axis in reversed(range(len(config.grid)))
         ]
 
-    blocks = [ParallelBlock(attentions(), [feed_forward(config)], norm(config)) for _ in range(config.layers)]
+    blocks = config.blocks(ParallelBlock, attentions=attentions, feed_forwards=lambda: [config.feed_forward()])
     return vit(config, blocks=blocks)
 
 
@@ -135,15 +121,14 @@ def _attending(
     score: Callable[[], Score] = lambda: scaled_dot_product,
     select: Callable[[], Select] = lambda: soft,
 ) -> ViT:
-    attentions = [
-        MultiHeadAttention(config.width, config.heads, score=score(), select=select()) for _ in range(config.layers)
-    ]
-    return vit(config, blocks=[block(config, attention) for attention in attentions])
+    attentions = iter([config.attention(score=score(), select=select()) for _ in range(config.layers)])
+    blocks = config.blocks(PreNormBlock, attention=lambda: next(attentions), feed_forward=config.feed_forward)
+    return vit(config, blocks=blocks)
 
 
 def _branches(config: ViTConfig, merge: nn.Module) -> BranchformerBlock:
     gating = ConvolutionalGatingMLP(config.width, config.hidden, KERNEL)
-    return BranchformerBlock(MultiHeadAttention(config.width, config.heads), gating, merge, norm(config))
+    return BranchformerBlock(config.attention(), gating, merge, config.norm)
 
 
 @dataclass(frozen=True)

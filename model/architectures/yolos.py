@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from model.architectures.detector import ObjectHead, box_perceptron
-from model.architectures.vit import ViTConfig, block, norm
+from model.architectures.vit import ViTConfig
 from model.parts.attention import Maps, Recall, under
-from model.parts.blocks import Stack
+from model.parts.blocks import PreNormBlock, Stack
 from model.parts.embedding import Patches
 from model.parts.feed_forward import perceptron
 
@@ -63,7 +63,7 @@ class Yolos(nn.Module):
 def positioned(config: YolosConfig, blocks: Iterable[nn.Module]) -> Stack:
     """Compose an encoder whose every block is told anew where tokens stand, as those of the authors' models are."""
     positions = torch.empty(config.layers - 1, config.tokens, config.width)
-    return Stack(blocks, norm(config)(), nn.Parameter(nn.init.trunc_normal_(positions, std=0.02)))
+    return Stack(blocks, config.norm(), nn.Parameter(nn.init.trunc_normal_(positions, std=0.02)))
 
 
 def yolos(config: YolosConfig, encoder: Stack | None = None) -> Yolos:
@@ -74,7 +74,7 @@ def yolos(config: YolosConfig, encoder: Stack | None = None) -> Yolos:
     return Yolos(
         Patches(config.image, config.channels, config.patch, width),
         learned,
-        encoder or positioned(config, [block(config) for _ in range(config.layers)]),
+        encoder or positioned(config, config.blocks(PreNormBlock)),
         ObjectHead(perceptron(width, width, width, config.classes + 1), box_perceptron(width)),
         config.objects,
     )

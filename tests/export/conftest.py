@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.transformer import PRE_NORM, marian
+from model.architectures.transformer import marian
+from model.parts.stacks import PRE_NORM
 from tests.samples.export_models import TRANSFORMER, classifier, sharpened, translator, written
 from tests.samples.exports import once
 from tests.samples.traces import traces_kept

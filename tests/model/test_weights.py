@@ -6,10 +6,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from model.architectures.transformer import POST_NORM, StackSizes, TransformerConfig, bart, marian, vaswani
+from model.architectures.transformer import TransformerConfig, bart, marian, vaswani
 from model.architectures.vit import ViTConfig, vit
 from model.architectures.vit_variants import PLAIN
 from model.catalogue import build
+from model.parts.stacks import POST_NORM, StackSizes
 from model.weights import WeightsError, load_weights, save_weights
 from tests.samples.attention_reference import assert_same, sharpen
 

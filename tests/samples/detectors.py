@@ -12,8 +12,8 @@ from export.pipeline import export
 from export.tasks.detection import object_detector, sequence_detector
 from model.architectures.conditional_detector import conditional_detector
 from model.architectures.detector import DetectorConfig, detector
-from model.architectures.transformer import StackSizes
 from model.architectures.yolos import YolosConfig, yolos
+from model.parts.stacks import StackSizes
 from tests.samples.traces import traces_kept
 
 HEIGHT, WIDTH, CELL, OBJECTS = 32, 48, 8, 4

@@ -6,9 +6,9 @@ import torch
 import transformers
 
 from model.architectures.detector import DetectorConfig
-from model.architectures.transformer import StackSizes
 from model.parts.positions import LearnedGrid
 from model.parts.resnet import STRIDE, ResNetConfig, folded, resnet
+from model.parts.stacks import StackSizes
 from tests.samples.attention_reference import assert_same
 
 BACKBONE = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 2, 1, 1], "layer_type": "bottleneck"}

@@ -14,8 +14,9 @@ from export.tasks.image import image_model
 from export.tasks.windows import windowed_image_model
 from model.architectures.gpt import gpt
 from model.architectures.swin import SwinConfig, swin
-from model.architectures.transformer import StackSizes, TransformerConfig, vaswani
+from model.architectures.transformer import TransformerConfig, vaswani
 from model.architectures.vit import ViTConfig, vit
+from model.parts.stacks import StackSizes
 from model.vocabularies import ALPHABET, SPECIALS
 from tests.samples.traces import traced_once, traces_kept
 

@@ -19,9 +19,9 @@ from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.detection import object_detector
 from model.architectures.detector import Detector, DetectorConfig, Places
-from model.architectures.transformer import StackSizes
 from model.parts.positions import LearnedGrid
 from model.parts.resnet import RESNET_SIZES, STRIDE, ResNetConfig, folded, resnet
+from model.parts.stacks import StackSizes
 
 NO_LABEL = "N/A"
 """The name of a class that has none: COCO numbers some classes that it has no pictures of."""

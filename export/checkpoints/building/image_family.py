@@ -19,8 +19,8 @@ from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.image import image_model
 from model.architectures.swin import SwinConfig
-from model.architectures.vit import ViT, ViTConfig, block, vit
-from model.parts.attention import MultiHeadAttention
+from model.architectures.vit import ViT, ViTConfig, vit
+from model.parts.blocks import PreNormBlock
 
 PREPROCESSOR = "preprocessor_config.json"
 
@@ -121,7 +121,7 @@ class VisionTransformerFamily(ImageFamily[C]):
 
     def block(self, config: C, sizes: ViTConfig) -> nn.Module:
         """Return a fresh block."""
-        return block(sizes, MultiHeadAttention(sizes.width, sizes.heads, bias=config.qkv_bias))
+        return PreNormBlock(sizes.attention(bias=config.qkv_bias), sizes.feed_forward(), sizes.norm)
 
     def compose(
         self, config: C, image: tuple[int, int], task: Task, checkpoint: Checkpoint

@@ -18,15 +18,8 @@ from export.checkpoints.reading.generation_config import read_generation
 from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, special_token, text_rule
 from export.plan import Source
 from export.tasks.generation import text_to_text
-from model.architectures.transformer import (
-    POST_NORM,
-    PRE_NORM,
-    StackSizes,
-    Transformer,
-    TransformerConfig,
-    Wiring,
-    bart,
-)
+from model.architectures.transformer import Transformer, TransformerConfig, bart
+from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes, Wiring
 
 
 class SequenceConfig(BaseConfig):

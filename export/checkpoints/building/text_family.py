@@ -120,7 +120,7 @@ class TextFamily(Family[C]):
         if not TEXT_TASKS[task].places:
             return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
         activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
-        return MaskedWords(sizes.width, sizes.vocabulary, activation, nn.LayerNorm(sizes.width, eps=sizes.epsilon))
+        return MaskedWords(sizes.width, sizes.vocabulary, activation, sizes.norm())
 
 
 def _scores(checkpoint: Checkpoint, config: TextConfig) -> Scores:

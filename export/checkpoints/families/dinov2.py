@@ -1,5 +1,6 @@
 """DINOv2 (Oquab et al. 2023), and with registers (Darcet et al. 2024)."""
 
+import functools
 from typing import Annotated
 
 from pydantic import Field
@@ -17,10 +18,11 @@ from export.checkpoints.building.image_family import (
 from export.checkpoints.building.tensor_names import Names, cut
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Epsilon, Index
-from model.architectures.vit import ViTConfig, dinov2_block, feed_forward
-from model.parts.attention import MultiHeadAttention
+from model.architectures.vit import ViTConfig
+from model.parts.blocks import PreNormBlock
 from model.parts.feed_forward import GatedFeedForward
 from model.parts.heads import FirstAndMeanClassifier, FirstState
+from model.parts.norms import LayerScale
 
 
 class Config(ImageConfig):
@@ -88,11 +90,10 @@ class Dinov2Family(VisionTransformerFamily[Config]):
         )
 
     def block(self, config: Config, sizes: ViTConfig) -> nn.Module:
-        """Return a fresh block."""
-        attention = MultiHeadAttention(sizes.width, sizes.heads, bias=config.qkv_bias)
-        gated = config.use_swiglu_ffn
-        mlp = GatedFeedForward(sizes.width, sizes.hidden) if gated else feed_forward(sizes)
-        return dinov2_block(sizes, attention, mlp)
+        """Return a fresh block, whose every branch is scaled."""
+        attention, gated = sizes.attention(bias=config.qkv_bias), config.use_swiglu_ffn
+        mlp = GatedFeedForward(sizes.width, sizes.hidden) if gated else sizes.feed_forward()
+        return PreNormBlock(attention, mlp, sizes.norm, functools.partial(LayerScale, sizes.width))
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
         """Return a head for the task, not yet filled."""

@@ -13,7 +13,8 @@ from export.checkpoints.reading.config import Activation
 from export.checkpoints.reading.tokenizers import m2m_100 as pieces
 from export.checkpoints.reading.tokenizers.tokenizer import TOKENIZER_FILE, parse_tokenizer
 from export.checkpoints.reading.tokenizers.vocabulary_files import SETTINGS_FILE
-from model.architectures.transformer import Transformer, TransformerConfig, Wiring, m2m_100
+from model.architectures.transformer import Transformer, TransformerConfig, m2m_100
+from model.parts.stacks import Wiring
 
 
 class Config(PreNormConfig):

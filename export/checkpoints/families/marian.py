@@ -11,7 +11,8 @@ from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Index, Size
 from export.checkpoints.reading.tokenizers.marian import convert
 from export.checkpoints.reading.tokenizers.tokenizer import parse_tokenizer
-from model.architectures.transformer import Transformer, TransformerConfig, Wiring, marian
+from model.architectures.transformer import Transformer, TransformerConfig, marian
+from model.parts.stacks import Wiring
 
 
 class Config(sequence_family.SequenceConfig):

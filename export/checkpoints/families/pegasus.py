@@ -7,7 +7,8 @@ from torch import nn
 from export.checkpoints.building.sequence_family import PreNormConfig, SequenceFamily
 from export.checkpoints.families.marian import MARIAN
 from export.checkpoints.reading.config import Index
-from model.architectures.transformer import Transformer, TransformerConfig, Wiring, marian
+from model.architectures.transformer import Transformer, TransformerConfig, marian
+from model.parts.stacks import Wiring
 
 
 class Config(PreNormConfig):

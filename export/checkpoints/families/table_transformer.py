@@ -5,8 +5,8 @@ from typing import Literal
 from torch import nn
 
 from export.checkpoints.building.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
-from model.architectures.detector import TABLE_TRANSFORMER as WIRING
 from model.architectures.detector import Detector, DetectorConfig, Places, detector
+from model.parts.stacks import PRE_NORM
 
 
 class Config(DetrConfig):
@@ -20,7 +20,7 @@ class TableTransformerFamily(DetrFamily[Config]):
 
     def compose(self, sizes: DetectorConfig, backbone: nn.Module, places: Places | None) -> Detector:
         """Compose the definition, not yet filled."""
-        return detector(sizes, WIRING, backbone, places)
+        return detector(sizes, PRE_NORM, backbone, places)
 
 
 TABLE_TRANSFORMER = TableTransformerFamily(

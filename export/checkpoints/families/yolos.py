@@ -1,5 +1,7 @@
 """YOLOS (Fang et al. 2021)."""
 
+import functools
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -14,10 +16,8 @@ from export.checkpoints.reading.config import Epsilon, Size
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.detection import sequence_detector
-from model.architectures.vit import block, norm
 from model.architectures.yolos import Yolos, YolosConfig, positioned, yolos
-from model.parts.attention import MultiHeadAttention
-from model.parts.blocks import Stack
+from model.parts.blocks import PreNormBlock, Stack
 
 
 class Config(LabelsWithGaps, ImageConfig):
@@ -77,10 +77,10 @@ class YolosFamily(DetectorFamily[Config]):
             epsilon=config.layer_norm_eps,
             objects=config.num_detection_tokens,
         )
-        bias = config.qkv_bias
-        blocks = [block(sizes, MultiHeadAttention(sizes.width, sizes.heads, bias=bias)) for _ in range(sizes.layers)]
+        attention = functools.partial(sizes.attention, bias=config.qkv_bias)
+        blocks = sizes.blocks(PreNormBlock, attention=attention, feed_forward=sizes.feed_forward)
         plain = not config.use_mid_position_embeddings
-        encoder = Stack(blocks, norm(sizes)()) if plain else positioned(sizes, blocks)
+        encoder = Stack(blocks, sizes.norm()) if plain else positioned(sizes, blocks)
         module, unused = self.fill(yolos(sizes, encoder), checkpoint, config, task)
         return sequence_detector(
             options.name,

@@ -9,8 +9,8 @@ from model.architectures.conditional_detector import (
     conditional_detector,
 )
 from model.architectures.detector import DetectorConfig
-from model.architectures.transformer import StackSizes
 from model.parts.attention import Context
+from model.parts.stacks import StackSizes
 from tests.samples.attention_reference import assert_same, assert_same_maps, randn, sharpen
 from tests.samples.detectors_reference import OPTIONS, assert_same_answers, copy_conditional_detector
 

@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.detector import DETR, TABLE_TRANSFORMER, DetectorConfig, detector
-from model.architectures.transformer import StackSizes
+from model.architectures.detector import DetectorConfig, detector
 from model.parts.attention import Context, MultiHeadAttention
 from model.parts.blocks import PostNormBlock, PostNormDecoderBlock, PreNormBlock, PreNormDecoderBlock
 from model.parts.feed_forward import FeedForward
 from model.parts.positions import LearnedGrid
+from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
 from tests.samples.attention_reference import (
     assert_same,
     assert_same_maps,
@@ -158,7 +158,7 @@ def test_whatever_stands_in_the_padding_the_answer_is_the_same_and_hidden_cells_
         assert (model(pixels)[0] - given["logits"])[0].abs().max() > 0.05
 
 
-REFERENCES = {"Detr": (DETR, 1e-6), "TableTransformer": (TABLE_TRANSFORMER, 1e-5)}
+REFERENCES = {"Detr": (POST_NORM, 1e-6), "TableTransformer": (PRE_NORM, 1e-5)}
 
 
 @pytest.mark.parametrize("name", REFERENCES)

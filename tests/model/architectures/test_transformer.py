@@ -4,18 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.transformer import (
-    PADDING_OFFSET,
-    POST_NORM,
-    PRE_NORM,
-    StackSizes,
-    TransformerConfig,
-    bart,
-    marian,
-    vaswani,
-)
+from model.architectures.transformer import PADDING_OFFSET, TransformerConfig, bart, marian, vaswani
 from model.parts.attention import MultiHeadAttention, causal
 from model.parts.positions import sinusoids
+from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
 from tests.samples.attention_reference import assert_same, assert_same_maps, copy_block, randn, sharpen
 
 WIDTH, HEADS, HIDDEN, LAYERS, VOCABULARY = 16, 4, 24, 2, 13

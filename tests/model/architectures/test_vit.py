@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.vit import VIT_SIZES, ViTConfig, dinov2_block, vit
+from model.architectures.vit import VIT_SIZES, ViTConfig, vit
 from model.parts.attention import MultiHeadAttention
-from model.parts.blocks import Stack
+from model.parts.blocks import PreNormBlock, Stack
 from model.parts.feed_forward import GatedFeedForward
+from model.parts.norms import LayerScale
 from tests.samples.attention_reference import (
     assert_batch_is_its_rows,
     assert_same,
@@ -136,7 +137,7 @@ def test_further_tokens_stand_behind_the_class_token_and_registers_have_no_posit
 
 def test_a_block_of_dinov2_scales_both_branches():
     attention, mlp = MultiHeadAttention(12, 3), GatedFeedForward(12, 20)
-    block, x = sharpen(dinov2_block(SMALL, attention, mlp)), randn(2, 7, 12)
+    block, x = sharpen(PreNormBlock(attention, mlp, SMALL.norm, lambda: LayerScale(12))), randn(2, 7, 12)
     given, maps = block(x)
     mixed, found = attention(block.attention_norm(x))
     expected = x + block.attention_scale.weight * mixed

@@ -1,15 +1,14 @@
 import dataclasses
+import functools
 
 import pytest
 import torch
 import transformers
 from torch import nn
 
-from model.architectures.vit import block, norm
 from model.architectures.yolos import YolosConfig, positioned, yolos
 from model.methods.attribution import libra
-from model.parts.attention import MultiHeadAttention
-from model.parts.blocks import Stack
+from model.parts.blocks import PreNormBlock, Stack
 from tests.samples.attention_reference import assert_same, randn, sharpen
 from tests.samples.detectors_reference import copy_yolos, randomised
 
@@ -36,10 +35,10 @@ def test_it_answers_as_the_reference_library(option):
             )
         )
     )  # fmt: skip
-    bias = options.get("qkv_bias", True)
-    blocks = [block(config, MultiHeadAttention(config.width, config.heads, bias=bias)) for _ in range(config.layers)]
+    attention = functools.partial(config.attention, bias=options.get("qkv_bias", True))
+    blocks = config.blocks(PreNormBlock, attention=attention, feed_forward=config.feed_forward)
     placed = options.get("use_mid_position_embeddings", True)
-    ours = yolos(config, positioned(config, blocks) if placed else Stack(blocks, norm(config)())).double().eval()
+    ours = yolos(config, positioned(config, blocks) if placed else Stack(blocks, config.norm())).double().eval()
     copy_yolos(theirs, ours)
     pixels = randn(2, 3, 8, 12)
     with torch.no_grad():

@@ -9,7 +9,7 @@ from torch import nn
 
 from model.architectures.gpt import GPTConfig, gpt
 from model.architectures.text_encoder import TextEncoderConfig, text_encoder
-from model.architectures.transformer import POST_NORM, PRE_NORM, StackSizes, TransformerConfig, bart, marian, vaswani
+from model.architectures.transformer import TransformerConfig, bart, marian, vaswani
 from model.architectures.vit import ViTConfig, vit
 from model.methods.attribution import libra
 from model.parts.attention import MultiHeadAttention, scaled_dot_product, soft
@@ -37,6 +37,7 @@ from model.parts.heads import (
     Unit,
 )
 from model.parts.norms import LayerScale
+from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
 from tests.samples.attention_reference import assert_same, randn, sharpen
 from tests.samples.shares_reference import decoded, filled, of_tokens, pooled, through, unit
 

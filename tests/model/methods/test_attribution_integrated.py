@@ -6,9 +6,10 @@ from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
 from model.architectures.gpt import GPTConfig, gpt
 from model.architectures.text_encoder import TextEncoderConfig, word_filler
-from model.architectures.transformer import PRE_NORM, StackSizes, TransformerConfig, vaswani
+from model.architectures.transformer import TransformerConfig, vaswani
 from model.architectures.vit import ViTConfig, vit
 from model.methods.attribution import integrated
+from model.parts.stacks import PRE_NORM, StackSizes
 from tests.samples.attention_reference import assert_same, randn, sharpen
 
 STACK = StackSizes(2, 3, 20)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.transformer import PRE_NORM, TRANSFORMER_SIZES, StackSizes, vaswani
+from model.architectures.transformer import TRANSFORMER_SIZES, vaswani
+from model.parts.stacks import PRE_NORM, StackSizes
 from model.vocabularies import ALPHABET, END, PAD, SPECIALS, START, UNKNOWN, encode
 from tests.samples.attention_reference import assert_same, sharpen
 from train.data.written_dates.examples import held_out
