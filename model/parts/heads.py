@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-Pooling: TypeAlias = Literal["first", "mean", "max", "mean_sqrt_length"]
-"""How the states of a text's tokens become one: the first, the mean, the maximum, or sum / √length."""
+Pooling: TypeAlias = Literal["first", "last", "mean", "max", "mean_sqrt_length"]
+"""How the states of a text's tokens become one: the first, the last, the mean, the maximum, or sum / √length."""
 
 
 class FirstState(nn.Module):
@@ -99,6 +99,13 @@ def first_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     return x[:, 0]
 
 
+def last_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the state of the last visible token, on whichever side padding stands."""
+    index = torch.arange(x.shape[1], device=x.device)[:, None]  # (token, 1)
+    last = (index * shown).amax(dim=1, keepdim=True)  # (batch, 1, 1)
+    return x.gather(1, last.expand(-1, -1, x.shape[2]))[:, 0]
+
+
 def mean_state(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     """Return the mean of the visible states."""
     return x.masked_fill(~shown, 0).sum(dim=1) / count
@@ -116,6 +123,7 @@ def scaled_sum(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
 
 POOLS: dict[Pooling, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "first": first_state,
+    "last": last_state,
     "mean": mean_state,
     "max": max_state,
     "mean_sqrt_length": scaled_sum,

@@ -23,6 +23,7 @@ from model.architectures.gpt import GPTConfig
 from model.architectures.transformer import vaswani
 from model.architectures.vit import vit
 from model.architectures.vit_variants import axial
+from model.parts.heads import POOLS
 from model.vocabularies import ALPHABET, SPECIALS
 from tests.conftest import ROOT
 from tests.samples.export_models import (
@@ -30,6 +31,7 @@ from tests.samples.export_models import (
     VIT,
     classifier,
     continuer,
+    embedder,
     opened,
     sharpened,
     translator,
@@ -345,4 +347,11 @@ def test_caches_hold_the_heads_of_keys_and_every_method_those_of_queries(tmp_pat
     assert {port.axes for port in caches} == {("batch", 2, "capacity", 4)}
     (kind,) = manifest.attention
     assert kind.heads == 4
+    assert set(kind.methods) == {"raw", *METHODS}
+
+
+@pytest.mark.parametrize("pooling", POOLS)
+def test_an_embedding_and_every_method_go_through_each_pool(tmp_path, pooling):
+    """The export holds every graph, its gradients among them, against the definition in float64."""
+    (kind,) = read_artifact(export(embedder(pooling), "1", tmp_path)).manifest.attention
     assert set(kind.methods) == {"raw", *METHODS}

@@ -11,11 +11,14 @@ from export.pack import GraphWriter
 from export.pipeline import write_graphs
 from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
+from export.tasks.text import text_model
 from export.tasks.windows import windowed_image_model
 from model.architectures.gpt import gpt
 from model.architectures.swin import SwinConfig, swin
+from model.architectures.text_encoder import TextEncoderConfig, text_encoder
 from model.architectures.transformer import TransformerConfig, vaswani
 from model.architectures.vit import ViTConfig, vit
+from model.parts.heads import Pool, Unit
 from model.parts.stacks import StackSizes
 from model.vocabularies import ALPHABET, SPECIALS
 from tests.samples.traces import traced_once, traces_kept
@@ -87,6 +90,21 @@ def continuer(config):
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=0),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
         rules=Generation(start=None, end=2, max_new_tokens=config.length, caches=(), memory=()),
+        made_by={},
+    )
+
+
+def embedder(pooling):
+    torch.manual_seed(0)
+    config = TextEncoderConfig(len(SPECIALS) + len(ALPHABET), length=24, width=16, layers=2, heads=2, hidden=20)
+    return text_model(
+        "embedded",
+        sharpened(text_encoder(config, Pool(pooling, Unit()))),
+        config,
+        family="text_encoder",
+        task="feature-extraction",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=0),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
         made_by={},
     )
 

@@ -251,6 +251,8 @@ def pooled(pooling: heads.Pooling, x: Tensor, visible: Tensor) -> Tensor:
     shown = visible[:, :, None].to(x.dtype)
     if pooling == "first":
         return x[:, :, 0]
+    if pooling == "last":
+        return torch.stack([x[:, row, own.nonzero().max()] for row, own in enumerate(visible)], 1)
     if pooling == "max":
         state = x.sum(0).where(visible[:, :, None], -math.inf)
         largest = (state == state.max(1, keepdim=True).values).to(x.dtype)

@@ -59,6 +59,7 @@ def test_heads_of_the_mean_of_all_states():
     ("pooling", "pool"),
     [
         ("first", lambda rows: rows[0]),
+        ("last", lambda rows: rows[-1]),
         ("mean", lambda rows: rows.mean(0)),
         ("max", lambda rows: rows.max(0)),
         ("mean_sqrt_length", lambda rows: rows.sum(0) / np.sqrt(len(rows))),
@@ -69,6 +70,13 @@ def test_pooling_takes_no_part_of_padding(pooling, pool, unit):
     if unit:
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert_same(Pool(pooling, Unit() if unit else nn.Identity())(X, VISIBLE), expected)
+
+
+def test_the_last_token_is_the_last_one_on_whichever_side_padding_stands():
+    visible = torch.tensor([[True] * 5, [False] * 2 + [True] * 3, [False] + [True] * 2 + [False] * 2])
+    assert_same(Pool("last", nn.Identity())(X, visible), X.numpy()[[0, 1, 2], [4, 4, 2]])
+    given = Pool("last", nn.Identity())(X.flip(1), VISIBLE.flip(1))  # the first token of padding on the right
+    assert_same(given, X.numpy()[:, 0])
 
 
 def test_masked_words_are_read_at_their_places():
