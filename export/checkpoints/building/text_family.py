@@ -53,6 +53,12 @@ CROSS_ENCODER_ACTIVATIONS: dict[str, Scores] = {
 
 C = TypeVar("C", bound=TextConfig)
 
+EMBEDDING_NAMES: Names = {
+    "embeddings.word_embeddings": "embed.tokens",
+    "embeddings.position_embeddings": "embed.positions",
+    "embeddings.LayerNorm": "embed.norm",
+}
+
 
 @dataclass(frozen=True)
 class TextFamily(Family[C]):

@@ -1,43 +1,55 @@
-"""BERT (Devlin et al. 2019)."""
+"""BERT (Devlin et al. 2019), and what the encoders that followed it have in common with it."""
+
+import dataclasses
+from typing import TypeVar
 
 from export.checkpoints.building.tensor_names import Names
-from export.checkpoints.building.text_family import TextConfig, TextFamily
+from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily
 from export.checkpoints.reading.config import Activation, Epsilon, Index, Size
 from model.architectures.text_encoder import TextEncoderConfig
 
 
-class Config(TextConfig):
-    """`config.json` of BERT and RoBERTa."""
+class EncoderConfig(TextConfig):
+    """The sizes in `config.json` of BERT and those that followed it."""
 
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
     num_attention_heads: Size = 12
     intermediate_size: Size = 3072
     hidden_act: Activation = "gelu"
-    type_vocab_size: Index = 2
     layer_norm_eps: Epsilon = 1e-12
 
 
-NAMES: Names = {
-    "embeddings.word_embeddings": "embed.tokens",
-    "embeddings.position_embeddings": "embed.positions",
-    "embeddings.token_type_embeddings": "embed.types",
-    "embeddings.LayerNorm": "embed.norm",
-    "encoder.layer.{}.attention.self.query": "encoder.blocks.{}.attention.query",
-    "encoder.layer.{}.attention.self.key": "encoder.blocks.{}.attention.key",
-    "encoder.layer.{}.attention.self.value": "encoder.blocks.{}.attention.value",
-    "encoder.layer.{}.attention.output.dense": "encoder.blocks.{}.attention.output",
-    "encoder.layer.{}.attention.output.LayerNorm": "encoder.blocks.{}.attention_norm",
+class Config(EncoderConfig):
+    """`config.json` of BERT and RoBERTa."""
+
+    type_vocab_size: Index = 2
+
+
+FEED_FORWARD_NAMES: Names = {
     "encoder.layer.{}.intermediate.dense": "encoder.blocks.{}.feed_forward.0",
     "encoder.layer.{}.output.dense": "encoder.blocks.{}.feed_forward.2",
     "encoder.layer.{}.output.LayerNorm": "encoder.blocks.{}.feed_forward_norm",
 }
 
+NAMES: Names = {
+    **EMBEDDING_NAMES,
+    "embeddings.token_type_embeddings": "embed.types",
+    "encoder.layer.{}.attention.self.query": "encoder.blocks.{}.attention.query",
+    "encoder.layer.{}.attention.self.key": "encoder.blocks.{}.attention.key",
+    "encoder.layer.{}.attention.self.value": "encoder.blocks.{}.attention.value",
+    "encoder.layer.{}.attention.output.dense": "encoder.blocks.{}.attention.output",
+    "encoder.layer.{}.attention.output.LayerNorm": "encoder.blocks.{}.attention_norm",
+    **FEED_FORWARD_NAMES,
+}
 
-class BertFamily(TextFamily[Config]):
-    """A text encoder whose first token, [CLS], is classified."""
+E = TypeVar("E", bound=EncoderConfig)
 
-    def sizes(self, config: Config) -> TextEncoderConfig:
+
+class EncoderFamily(TextFamily[E]):
+    """A text encoder that is configured as BERT."""
+
+    def sizes(self, config: E) -> TextEncoderConfig:
         """Return the definition's sizes."""
         return TextEncoderConfig(
             config.vocab_size,
@@ -48,8 +60,15 @@ class BertFamily(TextFamily[Config]):
             hidden=config.intermediate_size,
             activation=config.hidden_act,
             epsilon=config.layer_norm_eps,
-            types=config.type_vocab_size,
         )
+
+
+class BertFamily(EncoderFamily[Config]):
+    """A text encoder whose first token, [CLS], is classified."""
+
+    def sizes(self, config: Config) -> TextEncoderConfig:
+        """Return the definition's sizes."""
+        return dataclasses.replace(super().sizes(config), types=config.type_vocab_size)
 
 
 BERT = BertFamily(

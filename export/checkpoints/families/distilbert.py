@@ -1,6 +1,6 @@
 """DistilBERT (Sanh et al. 2019): a BERT of half the layers, which does not tell two texts apart."""
 
-from export.checkpoints.building.text_family import TextConfig, TextFamily
+from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily
 from export.checkpoints.reading.config import Activation, Size
 from model.architectures.text_encoder import TextEncoderConfig
 
@@ -38,9 +38,7 @@ DISTILBERT = DistilBertFamily(
     "distilbert",
     Config,
     {
-        "embeddings.word_embeddings": "embed.tokens",
-        "embeddings.position_embeddings": "embed.positions",
-        "embeddings.LayerNorm": "embed.norm",
+        **EMBEDDING_NAMES,
         "transformer.layer.{}.attention.q_lin": "encoder.blocks.{}.attention.query",
         "transformer.layer.{}.attention.k_lin": "encoder.blocks.{}.attention.key",
         "transformer.layer.{}.attention.v_lin": "encoder.blocks.{}.attention.value",

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from export.checkpoints.building.tensor_names import Names
+from export.checkpoints.building.text_family import C, TextFamily
 from export.checkpoints.families import bert
 from export.checkpoints.reading.config import Index
 from model.architectures.text_encoder import TextEncoderConfig
@@ -23,20 +25,20 @@ class RobertaFamily(bert.BertFamily):
         return dataclasses.replace(sizes, offset=offset, length=sizes.length - offset)
 
 
-def _like_roberta(model_type: str) -> RobertaFamily:
-    return RobertaFamily(
+def like_roberta(
+    family: type[TextFamily[C]], model_type: str, config: type[C], names: Names, prefix: str = "roberta."
+) -> TextFamily[C]:
+    """Return a family whose heads have the names of RoBERTa's."""
+    return family(
         model_type,
-        Config,
-        bert.NAMES,
+        config,
+        names,
         heads={
             "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
-            "fill-mask": {
-                "lm_head.dense": "head.dense",
-                "lm_head.layer_norm": "head.norm",
-            },
+            "fill-mask": {"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"},
             "feature-extraction": {},
         },
-        prefix="roberta.",
+        prefix=prefix,
         unused=("embeddings.position_ids", "pooler.dense"),
         output_layer="lm_head.decoder",
         output_bias="lm_head.bias",
@@ -44,8 +46,8 @@ def _like_roberta(model_type: str) -> RobertaFamily:
     )
 
 
-ROBERTA = _like_roberta("roberta")
-XLM_ROBERTA = _like_roberta("xlm-roberta")
-"""XLM-RoBERTa (Conneau et al. 2020): the same, of a hundred languages."""
-CAMEMBERT = _like_roberta("camembert")
-"""CamemBERT (Martin et al. 2020): the same, of French."""
+ROBERTA, XLM_ROBERTA, CAMEMBERT = (
+    like_roberta(RobertaFamily, model_type, Config, bert.NAMES)
+    for model_type in ("roberta", "xlm-roberta", "camembert")
+)
+"""RoBERTa; XLM-RoBERTa (Conneau et al. 2020), of a hundred languages; CamemBERT (Martin et al. 2020), of French."""
