@@ -1,6 +1,7 @@
 """The base of the families of detectors: canvas, image rule, backbone and names of a DETR's checkpoint."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeVar
 
@@ -18,7 +19,7 @@ from export.checkpoints.reading.preprocessor_config import detector_canvas, read
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.detection import object_detector
-from model.architectures.detector import Detector, DetectorConfig, Places
+from model.architectures.detector import Detector, DetectorConfig, detector
 from model.parts.positions import LearnedGrid
 from model.parts.resnet import RESNET_SIZES, STRIDE, ResNetConfig, folded, resnet
 from model.parts.stacks import StackSizes
@@ -229,10 +230,8 @@ class DetrFamily(DetectorFamily[D]):
 
     scores: Scores = "softmax"
     """`sigmoid` where each class is decided by itself, and none says that there is no object."""
-
-    @abstractmethod
-    def compose(self, sizes: DetectorConfig, backbone: nn.Module, places: Places | None) -> Detector:
-        """Compose the definition, not yet filled."""
+    definition: Callable[..., Detector] = detector
+    """Composes the definition of its sizes, a backbone and places."""
 
     def cell(self, config: D) -> tuple[int, int]:
         """Return the stride of a ResNet."""
@@ -261,7 +260,7 @@ class DetrFamily(DetectorFamily[D]):
         )
         learned = config.position_embedding_type == "learned"
         places = LearnedGrid(*sizes.grid, sizes.width) if learned else None
-        module = self.compose(sizes, resnet(of_backbone), places)
+        module = self.definition(sizes, backbone=resnet(of_backbone), places=places)
         module, unused = self.fill(module, checkpoint, config, task)
         return object_detector(
             options.name,

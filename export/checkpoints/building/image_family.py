@@ -13,7 +13,7 @@ from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by, without_keys
 from export.checkpoints.building.tensor_names import Names
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
-from export.checkpoints.reading.config import Activation, Config, Size
+from export.checkpoints.reading.config import Activation, Config, Epsilon, Size
 from export.checkpoints.reading.preprocessor_config import processed_size, read_image_rule
 from export.errors import CheckpointError
 from export.plan import Source
@@ -43,6 +43,27 @@ class ImageConfig(PatchesConfig):
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
     num_attention_heads: Size = 12
+    layer_norm_eps: Epsilon = 1e-12
+
+
+V = TypeVar("V", bound=ViTConfig)
+
+
+def vit_sizes(make: type[V], config: ImageConfig, image: tuple[int, int], hidden: int, **further: int) -> V:
+    """Return the sizes of a definition, which `make` makes: a configuration's, and further ones."""
+    return make(
+        image,
+        config.num_channels,
+        patch=sides(config.patch_size),
+        width=config.hidden_size,
+        layers=config.num_hidden_layers,
+        heads=config.num_attention_heads,
+        hidden=hidden,
+        classes=len(config.labels),
+        activation=config.hidden_act,
+        epsilon=config.layer_norm_eps,
+        **further,
+    )
 
 
 P = TypeVar("P", bound=PatchesConfig)

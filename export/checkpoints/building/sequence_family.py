@@ -1,5 +1,6 @@
 """The base of the families of encoder-decoders, which are configured as BART."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -19,7 +20,7 @@ from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, spec
 from export.plan import Source
 from export.tasks.generation import text_to_text
 from model.architectures.transformer import Transformer, TransformerConfig, bart
-from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes, Wiring
+from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
 
 
 class SequenceConfig(BaseConfig):
@@ -62,15 +63,10 @@ C = TypeVar("C", bound=SequenceConfig)
 class SequenceFamily(Family[C]):
     """A family whose definition is an encoder-decoder."""
 
-    def sizes(self, config: C) -> TransformerConfig:
-        """Return the definition's sizes."""
-        return self.common(config, embedding_norm=True, static_positions=False)
-
-    def compose(
-        self, config: C, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
-    ) -> Transformer:
-        """Compose the definition."""
-        return bart(sizes, wiring, scale=scale, head=head)
+    definition: Callable[..., Transformer] = bart
+    """Composes the definition of its sizes, its wiring, the scale of embeddings and an output layer."""
+    sinusoids: bool = False
+    """True if positions are sinusoids and embeddings have no norm."""
 
     def body(self, config: C) -> Names:
         """Return the body's names: one table of embeddings for both sides, or one for each."""
@@ -87,11 +83,9 @@ class SequenceFamily(Family[C]):
         bias = dict(module.named_parameters()).get("head.bias")
         return tensors if bias is None else {"head.bias": torch.zeros_like(bias), **tensors}
 
-    def common(
-        self, config: C, *, embedding_norm: bool, static_positions: bool, target_vocabulary: int | None = None
-    ) -> TransformerConfig:
-        """Return the sizes that the families have in common, after checking what they must have in common."""
-        own = {"normalize_embedding": embedding_norm, "static_position_embeddings": static_positions}
+    def sizes(self, config: C) -> TransformerConfig:
+        """Return the definition's sizes, after checking what it has."""
+        own = {"normalize_embedding": not self.sinusoids, "static_position_embeddings": self.sinusoids}
         for key, wanted in own.items():
             if getattr(config, key) not in (None, wanted):
                 raise ValueError(f"config.json: {key} must be {str(wanted).lower()} for {self.model_type}")
@@ -104,7 +98,6 @@ class SequenceFamily(Family[C]):
             encoder=StackSizes(config.encoder_layers, config.encoder_attention_heads, config.encoder_ffn_dim),
             decoder=StackSizes(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
             activation=config.activation_function,
-            target_vocabulary=target_vocabulary,
         )
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
@@ -122,7 +115,7 @@ class SequenceFamily(Family[C]):
         scale = sizes.width**0.5 if config.scale_embedding else 1.0
         targets = sizes.target_vocabulary or sizes.vocabulary
         head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
-        module = self.compose(config, sizes, wiring, scale, head)
+        module = self.definition(sizes, wiring, scale=scale, head=head)
         tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
         rules = read_generation(
             checkpoint,

@@ -1,7 +1,5 @@
 """Conditional DETR (Meng et al. 2021)."""
 
-from torch import nn
-
 from export.checkpoints.building.detector_family import (
     DECODER,
     DECODER_BLOCK,
@@ -14,7 +12,6 @@ from export.checkpoints.building.detector_family import (
 from export.checkpoints.building.tensor_names import Names
 from export.checkpoints.reading.config import Size
 from model.architectures.conditional_detector import conditional_detector
-from model.architectures.detector import Detector, DetectorConfig, Places
 
 
 class Config(DetrConfig):
@@ -50,15 +47,7 @@ NAMES: Names = {
 }
 
 
-class ConditionalDetrFamily(DetrFamily[Config]):
-    """A Conditional DETR on a ResNet."""
-
-    def compose(self, sizes: DetectorConfig, backbone: nn.Module, places: Places | None) -> Detector:
-        """Compose the definition, not yet filled."""
-        return conditional_detector(sizes, backbone, places)
-
-
-CONDITIONAL_DETR = ConditionalDetrFamily(
+CONDITIONAL_DETR = DetrFamily(
     "conditional_detr",
     Config,
     NAMES,
@@ -66,4 +55,5 @@ CONDITIONAL_DETR = ConditionalDetrFamily(
     prefix="model.",
     processor="ConditionalDetrImageProcessor",
     scores="sigmoid",
+    definition=conditional_detector,
 )

@@ -13,7 +13,7 @@ from export.checkpoints.building.image_family import (
     Sides,
     VisionTransformerFamily,
     block_names,
-    sides,
+    vit_sizes,
 )
 from export.checkpoints.building.tensor_names import Names, cut
 from export.checkpoints.reading.checkpoint import Checkpoint
@@ -75,19 +75,7 @@ class Dinov2Family(VisionTransformerFamily[Config]):
         hidden = int(config.hidden_size * config.mlp_ratio)
         if config.use_swiglu_ffn:
             hidden = (int(hidden * 2 / 3) + 7) // 8 * 8  # two thirds, since there are three matrices rather than two
-        return ViTConfig(
-            image,
-            config.num_channels,
-            patch=sides(config.patch_size),
-            width=config.hidden_size,
-            layers=config.num_hidden_layers,
-            heads=config.num_attention_heads,
-            hidden=hidden,
-            classes=len(config.labels),
-            activation=config.hidden_act,
-            epsilon=config.layer_norm_eps,
-            registers=config.num_register_tokens,
-        )
+        return vit_sizes(ViTConfig, config, image, hidden, registers=config.num_register_tokens)
 
     def block(self, config: Config, sizes: ViTConfig) -> nn.Module:
         """Return a fresh block, whose every branch is scaled."""

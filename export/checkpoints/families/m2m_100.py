@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tokenizers import Tokenizer
-from torch import nn
 
 from export.checkpoints.building.multilingual_family import MultilingualFamily
 from export.checkpoints.building.sequence_family import PreNormConfig, stack_names
@@ -13,8 +12,7 @@ from export.checkpoints.reading.config import Activation
 from export.checkpoints.reading.tokenizers import m2m_100 as pieces
 from export.checkpoints.reading.tokenizers.tokenizer import TOKENIZER_FILE, parse_tokenizer
 from export.checkpoints.reading.tokenizers.vocabulary_files import SETTINGS_FILE
-from model.architectures.transformer import Transformer, TransformerConfig, m2m_100
-from model.parts.stacks import Wiring
+from model.architectures.transformer import TransformerConfig, m2m_100
 
 
 class Config(PreNormConfig):
@@ -29,16 +27,6 @@ class Config(PreNormConfig):
 @dataclass(frozen=True)
 class M2M100Family(MultilingualFamily[Config]):
     """Sinusoids, no norm of embeddings, and no bias of the logits."""
-
-    def sizes(self, config: Config) -> TransformerConfig:
-        """Return the definition's sizes."""
-        return self.common(config, embedding_norm=False, static_positions=True)
-
-    def compose(
-        self, config: Config, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
-    ) -> Transformer:
-        """Compose the definition."""
-        return m2m_100(sizes, wiring, scale=scale, head=head)
 
     def tokenizer(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> Tokenizer:
         """Return the tokenizer of `tokenizer.json` or, without one, of the SentencePiece model and its vocabulary."""
@@ -59,6 +47,8 @@ M2M_100 = M2M100Family(
     heads={"text2text-generation": {}},
     prefix="model.",
     unused=("encoder.embed_positions.weights", "decoder.embed_positions.weights"),  # sinusoids, from older checkpoints
+    definition=m2m_100,
+    sinusoids=True,
     language=r"__([a-z]+)__|([a-z]{3}_[A-Z][a-z]{3})",
     default_languages=("en", "eng_Latn"),
     classes=("M2M100Tokenizer", "NllbTokenizer"),

@@ -1,8 +1,6 @@
 """Marian (Junczys-Dowmunt et al. 2018): an encoder-decoder with sinusoidal positions, for translation."""
 
-from dataclasses import dataclass
-
-from torch import nn
+from dataclasses import dataclass, replace
 
 from export.checkpoints.building import sequence_family
 from export.checkpoints.building.tensor_names import copy_of
@@ -11,8 +9,7 @@ from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Index, Size
 from export.checkpoints.reading.tokenizers.marian import convert
 from export.checkpoints.reading.tokenizers.tokenizer import parse_tokenizer
-from model.architectures.transformer import Transformer, TransformerConfig, marian
-from model.parts.stacks import Wiring
+from model.architectures.transformer import TransformerConfig, marian
 
 
 class Config(sequence_family.SequenceConfig):
@@ -36,13 +33,7 @@ class MarianFamily(sequence_family.SequenceFamily[Config]):
                 f"where embeddings are shared, given {targets}"
             )
         own = None if config.share_encoder_decoder_embeddings else targets
-        return self.common(config, embedding_norm=False, static_positions=True, target_vocabulary=own)
-
-    def compose(
-        self, config: Config, sizes: TransformerConfig, wiring: Wiring, scale: float, head: nn.Linear | None
-    ) -> Transformer:
-        """Compose the definition."""
-        return marian(sizes, wiring, scale=scale, head=head)
+        return replace(super().sizes(config), target_vocabulary=own)
 
     def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
         """Return the converted SentencePiece models; a folder without them must hold a tokenizer."""
@@ -65,4 +56,6 @@ MARIAN = MarianFamily(
     },
     heads={"text2text-generation": bart.HEAD},
     prefix="model.",
+    definition=marian,
+    sinusoids=True,
 )

@@ -1,11 +1,10 @@
 """Table Transformer (Smock et al. 2022): a DETR that normalises before each branch, and finds parts of tables."""
 
+import functools
 from typing import Literal
 
-from torch import nn
-
 from export.checkpoints.building.detector_family import DETR_HEADS, DETR_NAMES, DetrConfig, DetrFamily
-from model.architectures.detector import Detector, DetectorConfig, Places, detector
+from model.architectures.detector import detector
 from model.parts.stacks import PRE_NORM
 
 
@@ -15,19 +14,12 @@ class Config(DetrConfig):
     normalize_before: Literal[True] = True
 
 
-class TableTransformerFamily(DetrFamily[Config]):
-    """A Table Transformer on a ResNet."""
-
-    def compose(self, sizes: DetectorConfig, backbone: nn.Module, places: Places | None) -> Detector:
-        """Compose the definition, not yet filled."""
-        return detector(sizes, PRE_NORM, backbone, places)
-
-
-TABLE_TRANSFORMER = TableTransformerFamily(
+TABLE_TRANSFORMER = DetrFamily(
     "table-transformer",
     Config,
     {**DETR_NAMES, "encoder.layernorm": "encoder.norm"},
     DETR_HEADS,
     prefix="model.",
     processor="DetrImageProcessor",
+    definition=functools.partial(detector, wiring=PRE_NORM),
 )

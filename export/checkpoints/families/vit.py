@@ -8,10 +8,10 @@ from export.checkpoints.building.image_family import (
     ImageConfig,
     VisionTransformerFamily,
     block_names,
-    sides,
+    vit_sizes,
 )
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.config import Activation, Epsilon, Size
+from export.checkpoints.reading.config import Activation, Size
 from model.architectures.vit import ViTConfig
 from model.parts.feed_forward import ACTIVATIONS
 from model.parts.heads import FirstDense, FirstLinear, FirstState
@@ -21,7 +21,6 @@ class Config(ImageConfig):
     """`config.json`."""
 
     intermediate_size: Size = 3072
-    layer_norm_eps: Epsilon = 1e-12
     pooler_output_size: Size | None = None
     pooler_act: Activation = "tanh"
     irrelevant_keys = frozenset({"encoder_stride"})
@@ -43,18 +42,7 @@ class ViTFamily(VisionTransformerFamily[Config]):
 
     def sizes(self, config: Config, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
         """Return the definition's sizes."""
-        return ViTConfig(
-            image,
-            config.num_channels,
-            patch=sides(config.patch_size),
-            width=config.hidden_size,
-            layers=config.num_hidden_layers,
-            heads=config.num_attention_heads,
-            hidden=config.intermediate_size,
-            classes=len(config.labels),
-            activation=config.hidden_act,
-            epsilon=config.layer_norm_eps,
-        )
+        return vit_sizes(ViTConfig, config, image, config.intermediate_size)
 
     def head(self, config: Config, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
         """Return a head for the task, not yet filled."""

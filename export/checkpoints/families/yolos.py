@@ -10,9 +10,9 @@ from contract.input_rules import ImageRule
 from contract.manifest import Task
 from export.checkpoints.building.detector_family import LOSS_KEYS, DetectorFamily, LabelsWithGaps, perceptron_names
 from export.checkpoints.building.family import ExportOptions, made_by
-from export.checkpoints.building.image_family import ImageConfig, Sides, block_names, sides
+from export.checkpoints.building.image_family import ImageConfig, Sides, block_names, sides, vit_sizes
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.config import Epsilon, Size
+from export.checkpoints.reading.config import Size
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.detection import sequence_detector
@@ -24,7 +24,6 @@ class Config(LabelsWithGaps, ImageConfig):
     """`config.json`."""
 
     intermediate_size: Size = 3072
-    layer_norm_eps: Epsilon = 1e-12
     image_size: Sides = (512, 864)
     num_detection_tokens: Size = 100
     use_mid_position_embeddings: bool = True
@@ -64,19 +63,8 @@ class YolosFamily(DetectorFamily[Config]):
         self, checkpoint: Checkpoint, options: ExportOptions, config: Config, task: Task, rule: ImageRule
     ) -> Source:
         """Compose the definition for the images of a rule, fill it, and return the source."""
-        sizes = YolosConfig(
-            (rule.height, rule.width),
-            config.num_channels,
-            patch=sides(config.patch_size),
-            width=config.hidden_size,
-            layers=config.num_hidden_layers,
-            heads=config.num_attention_heads,
-            hidden=config.intermediate_size,
-            classes=len(config.labels),
-            activation=config.hidden_act,
-            epsilon=config.layer_norm_eps,
-            objects=config.num_detection_tokens,
-        )
+        image, objects = (rule.height, rule.width), config.num_detection_tokens
+        sizes = vit_sizes(YolosConfig, config, image, config.intermediate_size, objects=objects)
         attention = functools.partial(sizes.attention, bias=config.qkv_bias)
         blocks = sizes.blocks(PreNormBlock, attention=attention, feed_forward=sizes.feed_forward)
         plain = not config.use_mid_position_embeddings
