@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from model.parts.attention import (
     ALL_VISIBLE,
     Context,
+    Contexts,
     KeyValue,
     Maps,
     MultiHeadAttention,
     Recall,
     Score,
     attend,
-    of_layers,
     scaled_dot_product,
     under,
 )
-from model.parts.blocks import PreNormBlock
+from model.parts.blocks import PreNormBlock, Stack
 from model.parts.embedding import Patches
 from model.parts.heads import MeanLinear, head_width
 from model.parts.positions import NoPositions
@@ -171,21 +171,18 @@ class Merging(nn.Module):
         return self.project(x.flatten(3).flatten(1, 2))  # of (batch, merged token, four times the width)
 
 
-class Stage(nn.Module):
+class Stage(Stack):
     """Blocks of one grid, one after the other, then a merging; after the last stage it is `nn.Identity`."""
 
     def __init__(self, blocks: Iterable[nn.Module], merging: nn.Module) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
+        super().__init__(blocks, nn.Identity())
         self.merging = merging
 
-    def forward(self, x: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
+    def forward(
+        self, x: Tensor, contexts: Contexts = ALL_VISIBLE, recalls: Sequence[Recall] | None = None
+    ) -> tuple[Tensor, Maps]:
         """Take x (batch, token, width) -> what is merged of it; `recalls` has one entry for each block."""
-        maps: Maps = {}
-        each = of_layers(ALL_VISIBLE, recalls, len(self.blocks))
-        for index, (block, context) in enumerate(zip(self.blocks, each, strict=True)):
-            x, found = block(x, context)
-            maps |= under(f"blocks.{index}", found)
+        x, maps = super().forward(x, contexts, recalls)
         return self.merging(x), maps
 
 
@@ -223,22 +220,26 @@ class Swin(nn.Module):
         each: Sequence[Sequence[Recall] | None] = recalls or [None] * len(self.stages)
         maps: Maps = {}
         for index, (stage, own) in enumerate(zip(self.stages, each, strict=True)):
-            x, found = stage(x, own)
+            x, found = stage(x, recalls=own)
             maps |= under(f"stages.{index}", found)
         return self.head(self.norm(x)), maps
 
 
-MakeBlock = Callable[[int, Windows], nn.Module]
-"""The number of a stage and a block's windows -> a fresh block."""
-
-
-def compose(config: SwinConfig, block: MakeBlock, project: Callable[[int], nn.Module], head: nn.Module | None) -> Swin:
-    """Compose a Swin of blocks and of projections of merged tokens, each made for the width of the stage before it."""
+def compose(
+    config: SwinConfig,
+    block: type[PreNormBlock],
+    attention: Callable[[int, Windows], WindowAttention],
+    project: Callable[[int], nn.Module],
+    head: nn.Module | None,
+) -> Swin:
+    """Compose a Swin; `attention` is given a stage's number and a block's windows, `project` the width to merge of."""
     stages = []
-    for index, windows in enumerate(config.windows):
+    for index, (sizes, windows) in enumerate(zip(config.stages, config.windows, strict=True)):
         last = index == len(config.depths) - 1
-        merging = nn.Identity() if last else Merging(*config.grids[index], project(config.widths[index]))
-        stages.append(Stage([block(index, own) for own in windows], merging))
+        merging = nn.Identity() if last else Merging(*config.grids[index], project(sizes.width))
+        attentions = (attention(index, own) for own in windows)
+        blocks = sizes.blocks(block, attention=attentions.__next__, feed_forward=sizes.feed_forward)
+        stages.append(Stage(blocks, merging))
     positions: nn.Module = NoPositions()
     if config.absolute:
         positions = nn.Embedding(math.prod(config.grids[0]), config.width)
@@ -257,16 +258,14 @@ def compose(config: SwinConfig, block: MakeBlock, project: Callable[[int], nn.Mo
 def swin(config: SwinConfig, head: nn.Module | None = None) -> Swin:
     """Compose a Swin of the given sizes with freshly initialised weights; by default it classifies."""
 
-    def block(stage: int, windows: Windows) -> nn.Module:
-        sizes = config.stages[stage]
-        score = RelativelyPlaced(sizes.heads, windows.side)
-        attention = WindowAttention(sizes.width, sizes.heads, windows, bias=config.bias, score=score)
-        return PreNormBlock(attention, sizes.feed_forward(), sizes.norm)
+    def attention(stage: int, windows: Windows) -> WindowAttention:
+        width, heads = config.widths[stage], config.heads[stage]
+        return WindowAttention(width, heads, windows, bias=config.bias, score=RelativelyPlaced(heads, windows.side))
 
     def project(width: int) -> nn.Module:
         return nn.Sequential(nn.LayerNorm(4 * width), nn.Linear(4 * width, 2 * width, bias=False))
 
-    return compose(config, block, project, head)
+    return compose(config, PreNormBlock, attention, project, head)
 
 
 SWIN_SIZES = {

@@ -76,17 +76,17 @@ def swin_v2(config: SwinV2Config, head: nn.Module | None = None) -> Swin:
     """Compose a Swin V2 of the given sizes with freshly initialised weights; by default it classifies."""
     trained = config.trained_windows or (0,) * len(config.depths)
 
-    def block(stage: int, windows: Windows) -> nn.Module:
-        sizes = config.stages[stage]
-        score = CosinePlaced(sizes.heads, windows.side, trained[stage] or windows.side)
-        attention = WindowAttention(sizes.width, sizes.heads, windows, bias=config.bias, score=score)
-        attention.key = nn.Linear(sizes.width, sizes.width, bias=False)  # as in the authors' code
-        return BranchNormBlock(attention, sizes.feed_forward(), sizes.norm)
+    def attention(stage: int, windows: Windows) -> WindowAttention:
+        width, heads = config.widths[stage], config.heads[stage]
+        score = CosinePlaced(heads, windows.side, trained[stage] or windows.side)
+        made = WindowAttention(width, heads, windows, bias=config.bias, score=score)
+        made.key = nn.Linear(width, width, bias=False)  # as in the authors' code
+        return made
 
     def project(width: int) -> nn.Module:
         return nn.Sequential(nn.Linear(4 * width, 2 * width, bias=False), nn.LayerNorm(2 * width))
 
-    return compose(config, block, project, head)
+    return compose(config, BranchNormBlock, attention, project, head)
 
 
 SWIN_V2_SIZES = {
