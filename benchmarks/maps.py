@@ -58,7 +58,7 @@ SETTINGS = [
     {"workers": workers, "threads": threads, "pool": pool}
     for workers, threads, pool in ((1, 2, 1), (1, 1, 2), (1, 2, 8), (2, 1, 1))
 ]
-"""Of the other way, of which the best counts."""
+"""The settings of FastAPI around transformers, of which the best counts."""
 FORMS = {
     "JSON, lists of 5 decimals": {},
     "JSON, base64 of float32": {"encoding": "base64"},
@@ -71,7 +71,7 @@ CLOSE = 0.999
 START_SECONDS = ANSWER_SECONDS = 60
 CONCURRENCY = (1, 8)
 SWEEP_SECONDS, LONGEST_SECONDS = 4, 20
-"""Of a cell of the sweep, and of one in which every weight is sent."""
+"""The seconds of a cell of the sweep, and of one in which every weight is sent."""
 
 
 def shown(url, sent):

@@ -24,7 +24,7 @@ from benchmarks.peers import ROOT, log
 EXTRAS = ("export", "dev")
 PEERS = ("ctranslate2",)
 BUILDER = "setuptools>=77"
-"""It installs this repository there, editable."""
+"""The build backend that installs this repository there, editable."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "any")
 RUN = """#!/bin/sh
 # Make an environment of what was packed, beside the packages that this Python has; run the tests and measure.

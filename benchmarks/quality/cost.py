@@ -14,7 +14,7 @@ from export.plan import Source
 
 PAIRS = 11
 ROWS = 8
-"""Inputs of a batch."""
+"""The number of inputs of a batch."""
 
 
 def ratios(source: Source, subject: Subject) -> dict[str, float]:

@@ -41,7 +41,7 @@ DRAWN = """
 SIDE, SQUARE, SQUARES, PACE = 8, 16, 3, 2
 """Pixels of a figure and of its square, squares in a row, and pixels by which figures are shifted."""
 DISTRACTORS = (3, 5)
-"""Fewest and most in a picture."""
+"""The fewest and the most distractors of a picture."""
 MOST = 2
 """Glyphs of a picture."""
 SIGMOID, SOFTMAX = "sigmoid", "softmax"
@@ -97,7 +97,7 @@ def pictures(count: int, generator: torch.Generator, glyphs: int | None = None) 
 
 
 MEAN, STD = 0.2, 0.3
-"""Of the pixels in [0, 1]."""
+"""The mean and the standard deviation of the pixels, which are in [0, 1]."""
 
 
 def normalized(pixels: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from train.data.handwritten_digits import SIDE, scans
 from train.recipes import captions
 
 Report = Callable[[str], None]
-"""Takes a line of progress."""
+"""What takes a line of progress."""
 
 ALL = (*METHODS, *REFERENCES)
 UNSEEN = 10**6

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.quality import measures
 
 OURS = {"PointingGame": "pointing", "RelevanceMassAccuracy": "mass", "RelevanceRankAccuracy": "precision"}
-"""Its measures, and those of ours that they are to agree with."""
+"""The measures of Quantus, and those of ours that they are to agree with."""
 TOP = 4
 """Patches that TopKIntersection counts."""
 

@@ -23,7 +23,7 @@ REFERENCES = ("gradient x input", "random")
 STEPS = 16
 """Midpoints of integrated gradients."""
 BATCH = 60
-"""Inputs that are explained at once."""
+"""The number of inputs that are explained at once."""
 SEED = 0
 
 
@@ -32,9 +32,9 @@ class Subject:
     """Inputs (batch), and what is explained of each."""
 
     inputs: tuple[Tensor, ...]
-    """Of the model, as `Traced.observe` takes them."""
+    """The inputs of the model, as `Traced.observe` takes them."""
     baseline: tuple[Tensor, ...]
-    """The same of the baseline of integrated gradients."""
+    """The baseline of integrated gradients, as inputs of the model."""
     target: Tensor | None = None
     """The class or token whose logit is explained, (batch)."""
     other: Tensor | None = None

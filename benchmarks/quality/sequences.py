@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     """One row for each token that is asked for."""
 
     exact: float
-    """Of all answers (of a language model: of all tokens asked for), the share that is right; the rest is left out."""
+    """The share of all answers (of a language model: of all tokens asked for) that is right; the rest is left out."""
     subject: Subject
     gold: np.ndarray
     """The place in the source that each token comes from."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 STEP = 0.2
-"""Seconds; the rate is constant within a step."""
+"""The seconds of a step, within which the rate is constant."""
 
 
 def bursts(seconds, chance, quiet=45.0, burst=15.0, height=3.0):

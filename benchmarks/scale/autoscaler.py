@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 TOLERANCE = 0.1
-"""--horizontal-pod-autoscaler-tolerance: a ratio that is closer to 1 changes nothing."""
+"""A ratio that is closer to 1 changes nothing (--horizontal-pod-autoscaler-tolerance)."""
 SYNC_SECONDS = 15.0
-"""--horizontal-pod-autoscaler-sync-period"""
+"""The seconds between two decisions (--horizontal-pod-autoscaler-sync-period)."""
 
 
 def replicas_for_total(total, target, current):
@@ -57,7 +57,7 @@ class Rule:
     down: Policy = Policy(pods=0, percent=100)
     up_seconds: float = 0.0
     down_seconds: float = 300.0
-    """The stabilization windows."""
+    """The stabilization windows, up and down, in seconds."""
 
 
 class Autoscaler:

@@ -47,12 +47,12 @@ class Cost:
     model: str
     name: str
     alone_ms: tuple[float, ...]
-    """Of requests one at a time, by the clock, from least to most: 2 %, 4 % and so on."""
+    """The time of a request by the clock, one at a time: its percentiles 2, 4 and so on, from least to most."""
     processor_ms: float
-    """Of all processes of the service, at 16 requests at a time."""
+    """The processor time of a request in all processes of the service, at 16 at a time."""
     processor_alone_ms: float
     every_ms: float
-    """By the clock, one after the other, at 16 at a time: 1000 over the answers a second."""
+    """The time from answer to answer by the clock, at 16 at a time: 1000 over the answers a second."""
     sent: int
     answered: int
     stored: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.scale import costs
 
 CORES = 2
-"""Of a replica, as `k8s/` requests them."""
+"""The cores of a replica, as `k8s/` requests them."""
 USED = {"digits": 0.85, "dates": 0.85}
 """The share of its cores that a full replica can use: light models run on one thread beside the event loop; others,
 which are not named here, on all cores (1.0).
@@ -15,11 +15,11 @@ Assumed: the machine was shared while the costs were measured. With 16 requests 
 cores: `digits` 0.86, `digits` with libra 0.52, `dates` 0.38, `minilm` 0.47, `deit-s` 0.33.
 """
 UTILISATION = 0.6
-"""Of a replica's cores at the highest rate of the day; docs/capacity.md says what the simulation finds for it."""
+"""The share of a replica's cores that is used at the highest rate of the day; docs/capacity.md says how that fares."""
 NODE_CORES, NODE_USABLE = 16, 0.9
-"""Of a node, and the share of them that the system's own pods leave."""
+"""The cores of a node, and the share of them that the system's own pods leave."""
 PRICE = 0.04
-"""For a core and an hour: an assumption, of no provider."""
+"""The price of a core for an hour: an assumption, of no provider."""
 KEPT_SECONDS = 600
 
 

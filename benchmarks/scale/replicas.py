@@ -34,7 +34,7 @@ class Service:
     """Seconds that a request takes beside its batch, such as HTTP and decoding; they are drawn."""
     servers: int = 1
     most: int = SETTINGS.batch_tokens
-    """Tokens of a batch."""
+    """The most tokens of a batch."""
     cores: float = 1.0
     """The share of its requested cores that a replica uses when it answers as much as it can."""
     queue: int = SETTINGS.queue_tokens
@@ -66,22 +66,22 @@ class Cluster:
     """Seconds that things take around the replicas. Those that were not measured are assumptions."""
 
     start: float = 15.0
-    """From the autoscaler's decision to the first request of a new replica, on a node that has the image."""
+    """The seconds from the autoscaler's decision to the first request of a new replica on a node that has the image."""
     cold: float = 120.0
-    """As above, where a node must come first."""
+    """The seconds from the decision to the first request where a node must come first."""
     spare: float = 1.0
     """New replicas that find room on nodes that are there, as a share of the replicas at the start."""
     notice: float = 2.0
-    """Until the proxy sends nothing to a replica any more that is told to stop, or whose node has died."""
+    """The seconds until the proxy sends nothing more to a replica that is told to stop, or whose node has died."""
     drain: float = 10.0
     """Seconds in which a replica that is told to stop still takes requests: preStop 5 and drain 5."""
     grace: float = 35.0
     """Seconds that requests in flight may take after that."""
     replaced: float = 340.0
-    """Until the replicas of a node that has died are made anew elsewhere: Kubernetes gives a node up after 40 s, and
+    """The seconds until the replicas of a dead node are made anew elsewhere: Kubernetes gives a node up after 40 s, and
     waits 300 s more for its pods."""
     connect: float = 2.0
-    """Until a connection to a node that has died is given up and made to another."""
+    """The seconds until a connection to a node that has died is given up and made to another."""
 
 
 CLUSTER = Cluster()

@@ -14,7 +14,7 @@ from benchmarks.scale.replicas import CLUSTER, Controller, Service
 PLOT = ROOT / "docs/pictures/capacity.png"
 SIZES = (2, 30, 1000)
 OBJECTIVE = 1.0
-"""Seconds; an answer that takes longer is late."""
+"""An answer that takes more seconds than this is late."""
 MOST = 4
 """The autoscaler may make as many times the replicas of the start, as `k8s/` does: 2 to 8."""
 
