@@ -17,7 +17,7 @@ MOST_LISTED = 8
 MAX_CHARACTERS = 128
 """No name is longer, so that nothing longer is compared with names."""
 LEAST_LIKENESS = 0.75
-"""Of a name that may have been meant: twice the characters in common, by the characters of both."""
+"""The least likeness of a name that may have been meant: twice the characters in common, by the characters of both."""
 
 
 def listed(names: Collection[str]) -> str:
