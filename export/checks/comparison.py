@@ -18,7 +18,8 @@ from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
 Array = npt.NDArray[np.generic]
 
 OpenSession = Callable[[Role], ort.InferenceSession]
-"""Opens the session of a role. A session is held only while it is compared, since each holds a copy of the weights."""
+"""A function that opens the session of a role. It is held only while it is compared: each holds a copy of the
+weights."""
 
 TOLERANCE: Mapping[Precision, tuple[float, float]] = {
     "fp32": (1e-4, 1e-4),
@@ -62,10 +63,10 @@ class Ledger:
 
     precision: Precision = "fp32"
     factor: float = 1.0
-    """Multiplies every limit: of a definition that single floats compute less exactly than others."""
+    """What every limit is multiplied by: more than 1 for a definition that single floats compute less exactly."""
     worst: dict[str, float] = field(default_factory=dict)
     doing: Callable[[str], object] = str
-    """Is told what is being compared, to show it to whoever waits."""
+    """A function that is told what is being compared, to show it to whoever waits."""
 
     def each(self, shapes: Sequence[Sizes]) -> Iterator[Sizes]:
         """Yield each of the sizes, and tell which of them is being compared."""

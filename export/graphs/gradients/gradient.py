@@ -14,7 +14,7 @@ from export.graphs.gradients.gradient_rules import OF_ALL_OUTPUTS, RULES
 from export.graphs.gradients.tape import Rule, Tape
 
 Visit: TypeAlias = Callable[[Tape, onnx.NodeProto, str], None]
-"""Takes a node that depends on what is wanted, and the gradient of its output."""
+"""A function of the tape, a node that depends on what is wanted, and the gradient of its output."""
 
 
 def differentiate(

@@ -74,7 +74,7 @@ class Tape(Builder):
 
 
 Rule: TypeAlias = Callable[[Tape, onnx.NodeProto, str, int], str]
-"""Takes a node, the gradient of its output and the index of an input; returns the gradient of that input."""
+"""A function of the tape, a node, the gradient of its output and the index of an input: the gradient of that input."""
 
 
 def _shape(kind: onnx.TypeProto.Tensor) -> Shape:

@@ -32,7 +32,7 @@ class WindowedMapsBuilder(MapsBuilder):
     ) -> None:
         super().__init__(b, kind, selected, output_projections, image)
         self.before = before
-        """Those of the stages before it, the first one first."""
+        """The maps of the stages before it, the first one first."""
         self.places = dict(zip(self.weights, windows.places_of(kind), strict=True))
 
     def picked(self, weights: str, rows: str) -> str:
