@@ -37,7 +37,8 @@ HELD_SCENES = 2000  # on which the figures are measured
 MEASURED_TOGETHER = 50  # scenes in a batch
 
 PLAIN_VIT = ViTConfig((SIDE, SIDE), 1, patch=(8, 8), width=76, layers=4, heads=4, hidden=304, classes=10)
-"""Has as many blocks as `scenes-swin`, and 292 078 parameters where that has 301 996; it attends to all of 64 patches.
+"""A ViT with as many blocks as `scenes-swin`, and 292 078 parameters where that has 301 996. It attends to all of 64
+patches.
 
 Patches are as large as the cells of the second stage: with those of 4 x 4 pixels, a step takes five times as long.
 """
