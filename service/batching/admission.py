@@ -11,7 +11,7 @@ from service.errors import Busy
 Priority: TypeAlias = Literal["interactive", "batch"]
 
 BATCH_DELAY_SECONDS = 2.0
-"""Work of priority `batch` is sorted as if it had arrived so much later; interactive work of that time goes first."""
+"""Work of priority `batch` is sorted as if it had arrived this much later; interactive work of that time goes first."""
 BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
 """The share of a budget that work of each priority may fill, so that there is always room for interactive work."""
 WAITING_SHARE = 0.4
@@ -62,7 +62,7 @@ class Budget:
         self.limit = limit
         self.held = 0
         self.backlog = backlog or Backlog()
-        """That of the resource that does the work."""
+        """The backlog of the resource that does the work."""
         self._at_once = at_once
         self._done, self._seconds = _Fading(), _Fading()
         self._admitted, self._used = _Fading(), _Fading()

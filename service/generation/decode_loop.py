@@ -55,7 +55,7 @@ class Job:
     alone: bool = False
     """True if it must run alone, because its batch has failed."""
     rows: list[int] = field(default_factory=list)
-    """Its rows in the running batch."""
+    """The rows of the job in the running batch."""
 
     def __post_init__(self) -> None:
         self.search = self.new_search()

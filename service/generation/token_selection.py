@@ -34,7 +34,7 @@ class Hypothesis(NamedTuple):
     logs: tuple[float, ...] = ()
     total: float = 0.0
     alternatives: tuple[Alternatives, ...] = ()
-    """Of each token, if they are asked for."""
+    """The alternatives of each token, if they are asked for."""
     cut: bool = False
     """True if it was ended by the limit of tokens, not by the model. Known once it is returned."""
 

@@ -7,7 +7,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 MOST_PIPELINED = 16
 """While this number of requests wait behind the one that is answered, no more of a connection is parsed or read."""
 PIECE_BYTES = 4096
-"""Of what may hold more heads than that, so much is parsed at a time."""
+"""The bytes that are parsed at a time of what may hold more heads than that."""
 HEAD_END = b"\r\n\r\n"
 
 

@@ -14,7 +14,7 @@ from service.settings import Settings
 GRACE_SECONDS = 5.0
 """How long a body may be slower than the minimum rate."""
 RESERVED_SHARE = 0.25
-"""Of the budget of all bodies, divided among the connections."""
+"""The share of the budget of all bodies that is divided among the connections."""
 
 
 MOST_DIGITS = 20

@@ -40,11 +40,11 @@ class Exchange:
     refused: str | None = None
     """What the refusal is called in metrics and logs, if there was one."""
     status: int = 0
-    """Of the answer; 0 until it begins."""
+    """The status of the answer; 0 until it begins."""
     bytes_received: int = 0
-    """Bytes of the body."""
+    """The bytes of the body that have arrived."""
     bytes_sent: int = 0
-    """Bytes of the answer's body."""
+    """The bytes of the answer's body that were sent."""
     release_body: Callable[[], None] = nothing
     """Counts the bytes of the body no longer; for an answer that goes on when nothing is left of the body."""
     when_gone: Callable[[], None] = nothing

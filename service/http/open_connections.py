@@ -33,7 +33,7 @@ class OpenConnections:
         self.most = most
         self._gave_way = gave_way
         self.open: set[Connection] = set()
-        """All but those that were refused."""
+        """All connections but those that were refused."""
         # these are ordered dictionaries since the first item of a plain one takes long to find once many were removed
         self._idle: OrderedDict[Connection, None] = OrderedDict()
         self._discarding: OrderedDict[Connection, None] = OrderedDict()

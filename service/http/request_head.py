@@ -6,7 +6,7 @@ from service.errors import HeadersTooLarge, Malformed
 from service.settings import Settings
 
 FRAMING_BYTES = 4
-"""Of a header: ": " and the end of the line."""
+"""The bytes of a header beside its name and value: ": " and the end of the line."""
 
 
 class HeadSize:

@@ -11,8 +11,8 @@ from service.http.exchange import Exchange, exchange_of
 
 log = structlog.get_logger()
 SLICE_BYTES = 1 << 16
-"""Of an answer that are given to the connection at a time. It pauses writing once more than 64 KiB wait in it, so that
-at most two slices do."""
+"""The bytes of an answer that are given to the connection at a time. It pauses once more than 64 KiB wait in it, so
+that at most two slices do."""
 
 
 class UnreadAnswers:
@@ -25,7 +25,7 @@ class UnreadAnswers:
 
     def __init__(self, limit: int, gave_way: Counter) -> None:
         self.held = 0
-        """Bytes."""
+        """The bytes of all answers that are held."""
         self._limit = limit
         self._gave_way = gave_way
         self._unread: OrderedDict[Exchange, int] = OrderedDict()

@@ -37,7 +37,7 @@ class Turn:
     def __init__(self, device: "Device", cores: int, thread: "_Thread") -> None:
         self.cores, self.thread = cores, thread
         self.share = 0.0
-        """Which part of a bound on the work of all runs together this turn takes, from 0 to 1."""
+        """The part of a bound on the work of all runs together that this turn takes, from 0 to 1."""
         self.since: float | None = None
         """When its function began to run (monotonic); None if none runs."""
         self._device = device

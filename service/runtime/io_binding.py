@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
     device: str
     kind: Any
-    """Its type: numpy's, or the number that ONNX gives to it."""
+    """The type of its values: numpy's, or the number that ONNX gives to it."""
     shape: tuple[int, ...]
     address: int
     owner: object

@@ -28,7 +28,7 @@ TIMES_KEY = "regard:times"
 SIZES_KEY = "regard:sizes"
 """A hash of the bytes of each entry, with their sum as `*`."""
 ENTRY_KEY_PREFIX = "regard:kept:"
-"""Before the name of an entry, it is the key of the packed request. Replicas share these keys: they must not change."""
+"""The key of a packed request is this and the name of its entry. Replicas share these keys: they must not change."""
 
 # An entry expires by itself. The sorted set and the hash expire with the youngest entry; until then they also count
 # entries that have expired. Those are the oldest and are removed first, so no younger entry is removed for them. If

@@ -58,7 +58,7 @@ class SharedFileStore:
             raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error}") from error
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._puts: set[asyncio.Future[None]] = set()
-        """Those that have not ended."""
+        """The puts that have not ended."""
         self._late = False
         """True from the moment a caller waited in vain until no put is left."""
 

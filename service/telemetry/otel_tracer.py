@@ -22,7 +22,8 @@ from service.telemetry.tracing import TracedExchange, TracedItem
 MOST_QUEUED_SPANS = 2048
 """Spans that may wait to be sent. If there are more, the oldest are dropped."""
 MOST_TRACEPARENT_CHARACTERS = 256
-"""Of which a trace's id takes 55. The client of OpenTelemetry would log a warning for a long one."""
+"""The most characters of a `traceparent`, of which a trace's id takes 55. OpenTelemetry's client would log a warning
+for a long one."""
 SEND_SECONDS = 2
 CLOSE_SECONDS = 3
 UNTRACED_PATHS = ("/health", "/v2/health", "/metrics", "/admin")
