@@ -49,7 +49,7 @@ CLIENTS = {
     "langchain": Client(("langchain-openai==1.*",), (), "langchain-openai"),
     "llama-index": Client(("llama-index-embeddings-text-embeddings-inference==0.6.*",), (), "llama-index-core"),
 }
-"""By name. The last two are in the examples of docs/clients.md alone."""
+"""The clients by name. The last two are in the examples of docs/clients.md alone."""
 
 
 def prepared(name: str) -> tuple[Path, str]:

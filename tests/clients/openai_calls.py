@@ -13,7 +13,7 @@ import openai
 DATE, WRITTEN = "3 May 2021", "2021-05-03"
 """What the model of dates is given, and what it makes of it."""
 MOST = 8
-"""Tokens of a completion."""
+"""The most tokens of a completion."""
 
 
 class Service(Protocol):

@@ -11,7 +11,7 @@ from tests.containers.conftest import ask, classify
 from tests.containers.podman import FOLDER, Container, inspect, run
 
 ANOTHER_USER = "--user=1000680000:0"
-"""As OpenShift chooses users."""
+"""A user such as OpenShift chooses."""
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 RNG = np.random.default_rng(0)
 HEIGHT, WIDTH = VIT.image
 IMAGES = [RNG.integers(0, top, (HEIGHT, WIDTH, 1), np.uint8) for top in (16, 256, 64, 128, 32, 256)]
-"""Of several contrasts: what quantizes one to 8 bits is not what quantizes another."""
+"""Images of several contrasts: what quantizes one to 8 bits is not what quantizes another."""
 
 
 @pytest.fixture(params=["row", "input", "fixed"])

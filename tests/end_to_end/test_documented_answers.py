@@ -24,7 +24,7 @@ EVERY_WAY = [
     {"method": "libra", "encoding": "base64", "dtype": "uint8"},
     {"method": "integrated", "steps": 2},
 ]
-"""To ask for attention of any model that has these methods."""
+"""The ways to ask for attention of any model that has these methods."""
 
 
 @pytest.fixture(scope="module")

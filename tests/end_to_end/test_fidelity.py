@@ -17,8 +17,8 @@ from tests.samples.fidelity import BUNDLED, FAMILIES, TOLERANCE, Seen, close, of
 
 BATCHES = (1, 3)
 GRADIENT = 3e-5
-"""Of relevance. All but one are well within 1e-5; on the sharpest, of values up to 41, the graph is 9.7e-6 off, and the
-reference library's own autograd in single floats 1.2e-5."""
+"""The tolerance of relevance. All but one are well within 1e-5; on the sharpest, of values up to 41, the graph is
+9.7e-6 off, and the reference library's own autograd in single floats 1.2e-5."""
 FUSED = FUSIONS[1:]
 
 

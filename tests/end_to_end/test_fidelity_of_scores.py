@@ -17,9 +17,9 @@ from tests.samples.fidelity import BUNDLED, FAMILIES, close, of_families, open_m
 
 BATCH = 3
 TOLERANCE = 1e-5
-"""Of the largest value."""
+"""The largest difference, as a share of the largest value."""
 PATH = 3e-5
-"""The same of integrated gradients. All but one model are within 1e-5; on the sharpest, a Marian, it is 1.6e-5."""
+"""The tolerance of integrated gradients. All but one model are within 1e-5; on the sharpest, a Marian, it is 1.6e-5."""
 BLOCKS = r"(?:(encoder|decoder)\.(?:blocks|layers|layer)|(?:^|\.)(layers?|h))\.(\d+)$"
 """Where a model keeps its blocks: a stack, or none where it has one alone, and a layer."""
 SMOOTH = {

@@ -22,7 +22,7 @@ SYSTEM_CALLS = (
 )
 WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|\b(creat|mkdir\w*|rename\w*|link\w*)\(")
 MAY_BE_WRITTEN = re.compile(r'"(/dev/null|/proc/self/[\w/]+|/dev/shm/sem\.\w+)"')
-"""Also semaphores, which are unlinked at once."""
+"""The files that may be written, semaphores too, which are unlinked at once."""
 TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 

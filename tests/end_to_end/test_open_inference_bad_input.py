@@ -201,7 +201,7 @@ CASES = {
     ),
     "index: a member": ("/v2/repository/index", {}, b'{"kestrel7c1f": 1}', 400, "body: unknown member"),
 }
-"""By name: the path, the headers, the body, the status, and how the sentence begins."""
+"""For each name the path, the headers, the body, the status, and how the sentence begins."""
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class Reference:
         self.model = reference(checkpoint_of(name))
         base = getattr(self.model, MODELS[name])
         self.squares = []
-        """Of each stage, (heads, query, key) a layer."""
+        """The weights of each stage, (heads, query, key) a layer."""
         self.windows = []
         hooks, found = [], {}
 

@@ -93,7 +93,7 @@ def test_what_is_recommended_for_bundled_models_can_be_read():
 
 
 LARGEST_WEIGHT = {"digits-re-attention": 17}
-"""Of maps that are no distributions: re-attention normalises over heads, so its float32 errors are larger."""
+"""The largest weight of maps that are no distributions: re-attention normalises over heads, so float32 errs by more."""
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ class Effect:
     honest: dict[str, int]
     """Statuses that the honest client saw."""
     honest_ms: float
-    """Its slowest answer."""
+    """The slowest answer to the honest client."""
     grown_mib: int
     """By how much the memory of all processes grew, from before the attack until its end."""
 

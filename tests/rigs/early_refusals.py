@@ -33,7 +33,7 @@ class Early(Verdict):
     """What came of early refusals."""
 
     requests: int = 0
-    """Of each client, in each way, with each size."""
+    """The number of requests of each client, in each way, with each size."""
     absent: list[str] = field(default_factory=list)
     """Clients and proxies that are not installed."""
     lost: dict[str, dict[str, int]] = field(default_factory=dict)

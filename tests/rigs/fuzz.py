@@ -43,9 +43,9 @@ SHARES = {
     "objects": 0.1,
     "spoilt": 0.1,
 }
-"""Of all requests; the rest is schemathesis' and the sockets'."""
+"""The share of each kind in all requests; the rest is schemathesis' and the sockets'."""
 HANG = 35.0
-"""Seconds: a request's own deadline, and some."""
+"""The seconds after which a request hangs: its own deadline, and some."""
 WAIT = 0.25
 """Seconds until a request that was cut short is left alone."""
 LIVE_MEDIAN, LIVE_MOST = 0.1, 1.0

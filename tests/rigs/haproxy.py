@@ -40,7 +40,7 @@ class Haproxy(Proxy):
 
     name, options = "haproxy", ("-db", "-f")
     settle = 0.6
-    """A check of every replica."""
+    """The seconds in which every replica is checked once."""
 
     def __init__(self, replicas: Sequence[int]) -> None:
         servers = "\n".join(f"    server replica{port} 127.0.0.1:{port}" for port in replicas)

@@ -37,7 +37,7 @@ FORBIDDEN = re.compile(
 )
 """What no refusal may hold: an address, a path of the server, or what the client sent."""
 LAST_EVENTS = {"stream": b"event: done", "streamed completion": b"data: [DONE]"}
-"""With what each stream must end."""
+"""The event with which each stream must end."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Sample(NamedTuple):
     meant: float
     name: str
     status: int
-    """0 of a connection that broke, -1 of a client that left."""
+    """The status of the answer; 0 of a connection that broke, -1 of a client that left."""
     seconds: float
     late: float
     """How long after the intended moment it was sent: the generator's own delay."""

@@ -36,12 +36,12 @@ CLIENTS = 63
 MARGIN = 0.1
 """The share of the limit that must stay free."""
 SETTLED_SECONDS = 5.0
-"""After the last answer, memory is given back within this time."""
+"""The seconds after the last answer within which memory is given back."""
 PATIENCE = 90.0
 RIGHT = frozenset({200, 429, 503, 504})
 """Under this load, a request is answered, or refused for lack of room or time."""
 TOO_SLOW = b"given one that takes longer"
-"""Says a refusal of an image that was not decoded in time."""
+"""What a refusal says of an image that was not decoded in time."""
 
 
 def shipped_limit() -> int:
@@ -157,10 +157,10 @@ class Memory(Verdict):
     """How memory was counted: `cgroup v1`, `cgroup v2` or `pss`."""
     limit: int = 0
     base: int = 0
-    """Before the load."""
+    """The memory before the load, in bytes."""
     most: int = 0
     after: int = 0
-    """SETTLED_SECONDS after it."""
+    """The memory SETTLED_SECONDS after the load, in bytes."""
     parts: dict[str, int] = field(default_factory=dict)
     """The proportional set size of each process at the moment at which their sum was largest."""
     statuses: dict[str, dict[str, int]] = field(default_factory=dict)

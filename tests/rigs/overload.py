@@ -23,7 +23,7 @@ TIMES = (2, 5, 10)
 KINDS = {"texts": "minilm", "images": "digits", "heavy": "dates", "heavy maps": "digits"}
 """What is sent, and the model that answers it. Of models that are not there the kind is left out."""
 DEADLINE = 10.0
-"""Seconds, less than by default, so that what waits is answered soon."""
+"""The seconds of a deadline that is shorter than by default, so that what waits is answered soon."""
 BEFORE = 5.0
 """Seconds at half of what the service can do, before the overload; enough that some requests come close to others."""
 QUEUE = DEADLINE * WAITING_SHARE

@@ -12,7 +12,7 @@ from service import __main__ as service
 from service.batching.batcher import Lane
 
 FIRST, EACH = 0.1, 0.08
-"""Seconds of a batch of one, and of every further item."""
+"""The seconds of a batch of one, and of every further item."""
 
 
 def pace() -> None:

@@ -16,7 +16,7 @@ class Proxy:
 
     name: str
     options: tuple[str, ...]
-    """Of its command, before the file of its configuration; `{folder}` is the folder of that file."""
+    """The options of its command, before the file of its configuration; `{folder}` is the folder of that file."""
     settle = 0.0
     """Seconds from when it listens until it is asked."""
 

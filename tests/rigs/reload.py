@@ -42,9 +42,9 @@ class Reloaded(Verdict):
     versions: int = 0
     """How many different ones have answered."""
     bytes_before: int = 0
-    """Of the second tenth of the swaps, in the median: what loading needs beside what serves was held once by then."""
+    """The median memory of the second tenth of the swaps, when what loading needs beside what serves was held once."""
     bytes_after: int = 0
-    """Of the last tenth."""
+    """The median memory of the last tenth of the swaps."""
 
 
 def run(artifacts: Path, swaps: int, seed: int = 0, clients: int = 20, *, by_signal: bool = False) -> Reloaded:

@@ -36,7 +36,7 @@ from tests.rigs.report import Verdict, percentile
 KINDS = ("paced", "computed")
 MIX = "classify"
 SHARES = (0.4, 0.8, 1.5)
-"""Of what two replicas answered at most."""
+"""The shares, of what two replicas answered at most, that are sent."""
 DEADLINE = 10.0
 PACED_TOKENS = 400
 WAITING = 32

@@ -26,7 +26,7 @@ class Attack:
     pieces: Sequence[bytes]
     right: frozenset[int] = REFUSED
     reset: bool = False
-    """Leave with RST after the last piece."""
+    """True to leave with RST after the last piece."""
 
 
 def chunked(*sizes: bytes) -> bytes:

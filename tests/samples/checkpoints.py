@@ -101,7 +101,7 @@ def around(tokenizer: Tokenizer, first: str, last: str) -> Tokenizer:
 
 
 Parts: TypeAlias = dict[str, tuple[str, str, str]]
-"""Of each kind of attention: a pattern of the paths where the reference library keeps its attentions, and in each the
+"""For each kind of attention a pattern of the paths where the reference library keeps its attentions, and in each the
 projection of values and the one that joins."""
 
 
@@ -125,7 +125,7 @@ class Case:
     tokenizer: Callable[[], Tokenizer] | None = None
     prepare: Callable[[Path], None] | None = None
     options: tuple[str, ...] = ()
-    """Of the command."""
+    """The options of the command."""
     exported: bool = False
     """Whether it is exported and served, too: it has a graph, or an answer over HTTP, that no other case has. Cases
     that differ from another in names and settings alone are compared as PyTorch computes them."""
@@ -608,7 +608,7 @@ CHOSEN = {name: case for name, case in CASES.items() if name.startswith(PREFIX)}
 """The cases of this run: all, or those whose names begin as the environment's CASES says."""
 
 EXPORTED = [name for name, case in CHOSEN.items() if case.exported or PREFIX]
-"""Those of them that are exported and served: of a choice, every one."""
+"""The chosen cases that are exported and served: of a choice, every one."""
 
 READ = tuple(
     f"tests/samples/{name}.py" for name in ("checkpoints", "export_command", "export_m2m_100", "export_marian")

@@ -31,11 +31,11 @@ class Seen:
     feed: dict[str, np.ndarray]
     answer: torch.Tensor
     weights: dict[str, list[torch.Tensor]]
-    """Of each kind, (batch, heads, query, key) a layer."""
+    """The weights of each kind, (batch, heads, query, key) a layer."""
     values: dict[str, list[np.ndarray]]
-    """The same, (batch, heads, key, width of a head)."""
+    """The values of each kind, (batch, heads, key, width of a head) a layer."""
     joining: dict[str, list[np.ndarray]]
-    """The same, (heads x width of a head, width)."""
+    """The joining projections of each kind, (heads x width of a head, width) a layer."""
     others: dict[str, torch.Tensor] = field(default_factory=dict)
     """What was answered beside what is explained, by the names of outputs."""
     classes: int | None = None
@@ -51,7 +51,7 @@ class Model:
 
     artifact: object
     see: object
-    """Takes what the graphs are fed; returns what was seen."""
+    """A function that takes what the graphs are fed, and returns what was seen."""
     sessions: dict = field(default_factory=dict)
     known: dict = field(default_factory=dict)
 

@@ -16,12 +16,12 @@ honest, honest_decode = fork_server._answer, fork_server._decode
 connection = -1
 """The descriptor of a decoder's connection."""
 connected = None
-"""Its socket."""
+"""The socket of that connection."""
 FIELDS = {
     "refused": 0, "orientation": 1, "channels": 1, "width": 28, "height": 28, "left": 0.0, "top": 0.0, "right": 28.0,
     "bottom": 28.0, "detail": b"",
 }  # fmt: skip
-"""Of the header of an honest answer."""
+"""The fields of the header of an honest answer."""
 
 
 def said(pixels=bytes(28 * 28), **changed):

@@ -27,7 +27,7 @@ READ_BY_A_TRACE = (
     *(f"export/graphs/{name}.py" for name in ("torch_export", "decompositions", "gru", "float16", "repeated_work")),
 )
 LARGEST = 16 << 20
-"""Bytes of a graph, with its weights, that is kept."""
+"""The most bytes of a graph, with its weights, that is kept."""
 
 
 class Unknown(Exception):

@@ -37,7 +37,8 @@ from tests.samples.reference_texts import (
 pytestmark = pytest.mark.families
 transformers.logging.set_verbosity_error()
 EXACT = 1e-6
-"""Of the larger of 1 and the largest value: all is in float64 but tables of positions, and means of pixels."""
+"""The tolerance, times the larger of 1 and the largest value. All is in float64 but tables of positions and means of
+pixels."""
 
 
 def of_task(*tasks):

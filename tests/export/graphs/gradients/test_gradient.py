@@ -37,11 +37,11 @@ class Case:
     """Indices of those drawn; all of them where it does not say."""
     outputs: int = 1
     single: bool = False
-    """It is computed in single floats, here or in the runtime."""
+    """True if it is computed in single floats, here or in the runtime."""
     opset: int = 18
-    """The first that has it."""
+    """The first opset that has the operator."""
     positive: bool = False
-    """It is drawn from positive numbers."""
+    """True if the inputs are drawn from positive numbers."""
 
 
 def ints(*values):

@@ -19,7 +19,7 @@ from tests.samples.export_graphs import copied, kinds, session, traced_in
 from tests.samples.export_models import opened, sharpened, translator, written
 
 MOST = 5
-"""Tokens that are computed in one piece here."""
+"""The most tokens that are computed in one piece here."""
 
 
 @pytest.fixture(autouse=True)
