@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import pytest
 from contract.manifest import GradientMethod
 from tests.samples.changed_artifacts import edit
 from tests.samples.exports import ROOT, exported, once
+from tests.samples.ports import free_port
 from tests.samples.redis_server import RedisServer
 from tests.samples.small_disk import SmallDisk
 from tests.samples.warm_start import WarmPopen
@@ -227,9 +227,7 @@ START_SECONDS = 180
 @contextmanager
 def served(artifacts, **settings):
     """Run `python -m service` on a free port until the block ends; gives a client whose base is its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = tempfile.TemporaryFile("w+")  # noqa: SIM115 # closed below, once the process has written its last line
     process = start(artifacts, log, port=port, **settings)
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)

@@ -12,7 +12,7 @@ import httpx
 
 from tests.containers import asking, images
 from tests.containers.podman import FOLDER, PodmanError, inspect, run
-from tests.rigs.replica import free_port
+from tests.samples.ports import free_port
 
 API = ("api-cpu", "api-one", "api-two")
 LISTENS = {"api-cpu": 8000, "proxy": 8080, "prometheus": 9090}

@@ -16,7 +16,8 @@ import pytest
 
 from service.settings import Settings
 from tests.conftest import served
-from tests.samples.proxy import CONFIGURATION, ROOT, free_port, needs_haproxy, proxied
+from tests.samples.ports import free_port
+from tests.samples.proxy import CONFIGURATION, ROOT, needs_haproxy, proxied
 
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 CLASSIFY = "/v1/models/digits/classify"

@@ -14,8 +14,9 @@ from pathlib import Path
 from tests.rigs import report
 from tests.rigs.clients import Asked, Clients
 from tests.rigs.haproxy import Haproxy
-from tests.rigs.replica import Replica, free_port
+from tests.rigs.replica import Replica
 from tests.rigs.report import Verdict
+from tests.samples.ports import free_port
 
 MIX = {"classify": 5.0, "generate": 4, "stream": 1}
 EXIT_SECONDS = 30

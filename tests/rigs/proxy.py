@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from tests.rigs.replica import free_port
+from tests.samples.ports import free_port
 
 
 class Proxy:

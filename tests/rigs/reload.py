@@ -17,8 +17,9 @@ from pathlib import Path
 
 from tests.rigs import report
 from tests.rigs.clients import Clients
-from tests.rigs.replica import Replica, free_port
+from tests.rigs.replica import Replica
 from tests.rigs.report import Verdict
+from tests.samples.ports import free_port
 
 MIX = {"classify": 6.0, "rollout": 2, "several": 2}
 MODEL = "digits"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from service.settings import Settings
 from tests.conftest import COLD, ROOT
+from tests.samples.ports import free_port
 from tests.samples.warm_start import WarmPopen
 
 START_SECONDS = 60
@@ -165,14 +165,6 @@ def _number(pid: int, name: str, file: str = "status") -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def two_cores() -> tuple[tuple[int, ...], tuple[int, ...]]:

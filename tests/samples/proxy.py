@@ -11,16 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "deploy/haproxy.cfg"
 
 needs_haproxy = pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy, the proxy itself, is absent")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager

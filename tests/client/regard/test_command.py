@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from tests.client.conftest import SEVEN, answer, data_of, detected, detector, fi
 from tests.conftest import ROOT
 from tests.samples.changed_artifacts import edit
 from tests.samples.in_process import in_process
+from tests.samples.ports import free_port
 
 VERBS = ("serve", "export", "models", "look", "page")
 
@@ -225,9 +225,7 @@ def test_the_first_model_of_a_kind_is_found():
 
 
 def test_serve_runs_the_service_and_ends_with_it(light):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     words = [sys.executable, "-m", "regard", "serve", "--artifacts", str(light), "--port", str(port)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:

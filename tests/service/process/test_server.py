@@ -18,6 +18,7 @@ from service.errors import Conflict, Unacceptable
 from service.process.server import Server
 from tests.conftest import served, start
 from tests.samples.http_requests import PNG, SEVEN
+from tests.samples.ports import free_port
 
 
 def test_the_service_stops_when_told_and_answers_what_is_in_flight(light):
@@ -164,9 +165,7 @@ F_SETPIPE_SZ = 1031
 @contextlib.contextmanager
 def with_a_small_pipe(artifacts, **settings):
     """Start a service that logs to a pipe of some ten lines; gives its process and a client once it is ready."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     process = start(artifacts, port=port, **settings)
     try:
         fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
