@@ -22,7 +22,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
-  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu families-test families-quick page-test soak soak-load soak-fuzz \
+  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
@@ -140,6 +140,12 @@ bench-clients: .venv/.bench-$(EXTRA) $(foreach name,digits minilm dates-clm,$(ca
 
 bench-page: .venv/.dev-$(EXTRA) $(foreach name,digits minilm,$(call MANIFEST,$(name))) ## how fast the page is in a browser: first picture, heads, a drawing's answer, hover (needs chromium)
 	@$(BIN)/python -m benchmarks.page $(ARGS)
+
+gpu-kit: .venv/.dev-$(EXTRA) ## what is carried to a machine with a GPU and without a network, to measure there for minutes
+	@$(BIN)/python -m benchmarks.gpu_kit.prepare --to build/kit $(ARGS)
+
+gpu-kit-rehearsal: .venv/.dev-$(EXTRA) ## the same in small on this machine: packed, unpacked elsewhere, measured
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.gpu_kit.rehearse
 
 bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention, losses and generation on a GPU, beside PyTorch and CTranslate2, and the targets
 	@$(BIN)/python -m benchmarks.gpu $(ARGS)

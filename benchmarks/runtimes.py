@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import skimage
 import torch
 import transformers
 from onnxruntime.quantization import quantize_dynamic
@@ -118,6 +117,8 @@ def inputs(name):
         source = random.integers(0, 30522, (count, TOKENS))
         drawn = {"source": source, "source_visible": np.ones_like(source, bool), "source_types": np.zeros_like(source)}
     else:
+        import skimage  # not where a GPU is measured
+
         parts = []
         for index in range(count):
             photograph = getattr(skimage.data, PHOTOGRAPHS[index % len(PHOTOGRAPHS)])()
@@ -196,7 +197,7 @@ class Ours:
         return {"logits": np.concatenate([self._run(at, at + 8) for at in range(0, INPUTS, 8)])}
 
     def _run(self, start, end):
-        return np.stack(self._model.run("predict", self._items[start:end])["logits"])
+        return np.stack(self._model.batches.run("predict", self._items[start:end])["logits"])
 
     def close(self):
         """Nothing is to be ended."""

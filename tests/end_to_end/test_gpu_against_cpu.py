@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -28,11 +29,13 @@ DEVICE = os.environ.get("TEST_DEVICE", "cuda")
 
 
 @pytest.fixture(scope="module")
-def folders(artifacts, tmp_path_factory):
+def folders(request, tmp_path_factory):
     """The bundled models by precision, those of half floats fused."""
     if DEVICE == "cuda" and "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
         pytest.skip("this onnxruntime has no CUDA")
-    found = {"fp32": artifacts}
+    if carried := os.environ.get("TEST_GPU_ARTIFACTS"):  # exported elsewhere: a folder for each precision
+        return {folder.name: folder for folder in Path(carried).iterdir() if folder.name in PRECISIONS}
+    found = {"fp32": request.getfixturevalue("artifacts")}
     for precision in PRECISIONS.keys() - {"fp32"} - ({"bf16"} if DEVICE == "cpu" else set()):
         found[precision] = tmp_path_factory.mktemp(precision)
         given = ["--precision", precision, "--opset", "24", "--to", found[precision]]
