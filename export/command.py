@@ -306,7 +306,10 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
 
 
 def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
-    """Return a checkpoint's source with the examples of its model card, or else of its task. Says what is left out."""
+    """Return the source of a checkpoint with the examples of its model card, or of its task if the card has none.
+
+    Says what is left out.
+    """
     from export.checkpoints.reading.model_card import CARD, read_widget
     from export.examples import with_texts, with_texts_of_task
 

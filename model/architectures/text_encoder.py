@@ -67,8 +67,8 @@ class TextEncoder(nn.Module):
     ) -> tuple[Tensor, Maps]:
         """Return the head's answer for the tokens source (batch, length), and the encoder's maps.
 
-        visible (batch, length) is False on padding; types (batch, length) is the number of a token's text; `asked` is
-        passed on to the head.
+        visible (batch, length) is False on padding; types (batch, length) says which text of a pair a token is in, 0 or
+        1. The head is given `asked`: the positions of masked tokens, where the task has them.
         """
         index = torch.arange(source.shape[1], device=source.device)
         embedded = self.embed(source, index, types)

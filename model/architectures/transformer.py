@@ -73,7 +73,7 @@ class Transformer(nn.Module):
         """Teacher-forced pass: logits (batch, target, vocabulary) for the token after each target token, and all maps.
 
         source and target (batch, length) are token indices; source_visible (batch, source) is False on padding.
-        Targets are padded on the right, where no earlier token can see them.
+        Targets are padded on the right: each token sees itself and earlier ones, so none sees the padding behind it.
         """
         remembered, encoder_maps = self.encode(source, source_visible)
         logits, decoder_maps = self.decode(target, remembered, source_visible)

@@ -126,7 +126,7 @@ def find_ready(state: State, name: str, endpoint: str, kind: type[S]) -> S:
 
 
 def check_ready(served: ServedModel) -> None:
-    """Raise NotReady if a model cannot run yet, or no more."""
+    """Raise NotReady if a model cannot run yet, or can no longer run."""
     if not served.ready:
         raise NotReady(f"model: {NOT_READY[served.state]}", seconds=1)
 

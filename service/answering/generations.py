@@ -65,7 +65,7 @@ class Events(Protocol[T]):
 
 @dataclass(frozen=True)
 class Prompt:
-    """An input to generate from, and how; or the target that was generated from it before."""
+    """An input to generate from, with its options, and its target if that was generated earlier."""
 
     pending: PendingInput
     size: int

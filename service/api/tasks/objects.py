@@ -49,7 +49,7 @@ class Objects(OnePass[Detector]):
         return await predict(asked.call(served), options, scored_objects(served, options), respond)
 
     def outputs(self, served: Detector) -> list[Output]:
-        """Return the classes and the boxes of every object that is looked for: left, top, right, bottom in pixels."""
+        """Describe the probabilities of classes and the box (left, top, right, bottom, in pixels) of each object."""
         objects = served.detection.objects
         return [
             Output("probabilities", "FP32", (-1, objects, served.output_size)),

@@ -42,7 +42,7 @@ class Task(ABC, Generic[S]):
 
     @abstractmethod
     def options(self, served: S) -> type[RequestOptions]:
-        """Return the options of its endpoint."""
+        """Return the class of the options that the endpoint takes."""
 
     def attention_options(self, served: S) -> type[RequestOptions]:
         """Return the options of attention alone, beside those of attention itself."""
