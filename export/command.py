@@ -311,14 +311,14 @@ def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
     Says what is left out.
     """
     from export.checkpoints.reading.model_card import CARD, read_widget
-    from export.examples import with_texts, with_texts_of_task
+    from export.examples import with_texts, with_usual
 
     texts, faults = read_widget(checkpoint)
     found, more = with_texts(source, texts)
     for fault in dict.fromkeys(faults + [f"example left out: {one}" for one in more]):
         say(f"  {CARD}: {fault}")
     if not found.examples:
-        found = with_texts_of_task(source)
+        found = with_usual(source)
     if not found.examples:
         say("  no examples: the service's page has none to show; see --example")
     return found

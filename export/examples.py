@@ -13,6 +13,7 @@ from contract.manifest import COMPARING, MAX_EXAMPLE_CHARACTERS, MAX_PICTURE_BYT
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.text import TEXT_TASKS
+from model.catalogue import BUNDLED
 
 Texts: TypeAlias = tuple[str, ...]
 """A text, or two."""
@@ -20,6 +21,7 @@ Texts: TypeAlias = tuple[str, ...]
 ENDINGS = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp"}
 """Format of a picture, as Pillow names it -> how its file's name ends. MPO is a JPEG with more pictures behind it."""
 
+COLOURS = 3
 MASK = "[MASK]"
 """Stands for a model's own mask token in TASK_TEXTS."""
 TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
@@ -29,7 +31,9 @@ TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
     "text-generation": (("Once upon a time",), ("The cat sat on",)),
     "text2text-generation": (("Good morning, how are you?",), ("The cat sat on the mat.",), ("It rained all day.",)),
 }
-"""The examples of a checkpoint that has none of its own. For images there are none that suit every model."""
+"""The examples of a checkpoint that has none of its own, by its task."""
+PHOTOS = tuple(BUNDLED / "photos" / "examples" / f"{name}.jpg" for name in ("cat", "astronaut", "coffee", "rocket"))
+"""The examples of a checkpoint that takes colour images and has none of its own."""
 
 
 def with_texts(source: Source, given: Iterable[Texts]) -> tuple[Source, list[str]]:
@@ -78,8 +82,10 @@ def mask_of(source: Source) -> str:
     return str(Tokenizer.from_str(source.tokenizer).id_to_token(source.text.mask))
 
 
-def with_texts_of_task(source: Source) -> Source:
-    """Return a source with the examples of its task, as far as it takes them."""
+def with_usual(source: Source) -> Source:
+    """Return a source with photographs, if it takes colour images, or with the texts of its task that it takes."""
+    if source.image:
+        return with_pictures(source, PHOTOS) if source.image.channels == COLOURS else source
     texts = TASK_TEXTS.get(source.task, ()) if source.text else ()
     if _holds_masks(source):
         texts = tuple((text.replace(MASK, mask_of(source)),) for (text,) in texts)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from export.errors import CheckpointError
-from export.examples import Texts, with_pictures, with_texts
+from export.examples import PHOTOS, Texts, with_pictures, with_texts
 from export.plan import Source
 from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED
@@ -15,12 +15,13 @@ DATES = (
     ("We met on 4 July 1996, a Thursday.",),
 )
 PICTURES = {
-    "digits": ("seven", "three", "zero", "six", "eight", "four", "two", "nine"),
-    "captions-soft": ("260", "37165", "89", "5934"),
-    "scenes-swin": ("6173-6", "0534-5", "4387-8", "1597-7"),
-    "scenes-dino": ("seven", "five", "nine", "six"),
+    "digits": ("seven.png", "three.png", "zero.png", "six.png", "eight.png", "four.png", "two.png", "nine.png"),
+    "captions-soft": ("260.png", "37165.png", "89.png", "5934.png"),
+    "scenes-swin": ("6173-6.png", "0534-5.png", "4387-8.png", "1597-7.png"),
+    "scenes-dino": ("seven.png", "five.png", "nine.png", "six.png"),
+    "photos": tuple(file.name for file in PHOTOS),
 }
-"""The pictures in the folder `examples` beside the weights of these models, in the order they are shown."""
+"""The pictures in the folder `examples` of these models in `model/bundled/`, in the order they are shown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +44,11 @@ def _captions(how: str) -> Presentation:
 
 
 PRESENTATIONS: dict[str, Presentation] = {
+    "photos": Presentation(
+        "Turns a photograph into 384 numbers, so that photographs of alike things can be found, and their parts in one "
+        "another. DINOv2 ViT-S/14, which learned without labels.",
+        pictures_of="photos",
+    ),
     "digits": Presentation(
         "Recognises a handwritten digit, on paper, on a blackboard or drawn. A small Vision Transformer.",
         pictures_of="digits",
@@ -112,7 +118,7 @@ def presented(source: Source) -> Source:
     source = dataclasses.replace(source, about=" ".join(shown.about.split()), order=order)
     if shown.pictures_of:
         folder = BUNDLED / shown.pictures_of / "examples"
-        return with_pictures(source, [folder / f"{name}.png" for name in PICTURES[shown.pictures_of]])
+        return with_pictures(source, [folder / name for name in PICTURES[shown.pictures_of]])
     source, faults = with_texts(source, shown.texts)
     if faults:
         raise CheckpointError(f"{source.name}: an example {faults[0]}")

@@ -25,7 +25,7 @@ def test_models_are_listed_by_their_order_and_those_of_one_order_by_name(client,
     listed = client.get("/v1/models").json()
     assert [one["name"] for one in listed["models"]] == ["digits", "dates"]  # no alphabet would say so
     assert [one["id"] for one in listed["data"]] == ["digits", "dates"]
-    assert [one["order"] for one in listed["models"]] == [0, 1]
+    assert [one["order"] for one in listed["models"]] == [1, 2]
     for name in ("digits", "dates"):
         edit(copied / name / "1", lambda manifest: manifest.update(order=100))
     with in_process(copied) as other:

@@ -506,7 +506,7 @@ def test_a_bundled_model_takes_other_examples(exported):
         "example-0.png": (ROOT / seven).read_bytes(), "example-1.webp": (ROOT / photo).read_bytes(),
     }  # fmt: skip
     assert texts(dates) == ["3 may 2021"]
-    assert (digits.order, dates.order) == (0, 0)
+    assert (digits.order, dates.order) == (1, 0)
     assert all(source.about for source in exported)
 
 
@@ -520,10 +520,10 @@ def test_the_last_line_is_the_command_that_serves_what_was_exported(exported, ca
     assert capsys.readouterr().out.splitlines()[-1] == f"to serve: REGARD_ARTIFACTS=out {sys.executable} -m service"
 
 
-def test_a_checkpoint_of_images_is_said_to_have_no_examples(checkpoint, exported, capsys):
+def test_a_checkpoint_of_colour_images_has_photographs_as_examples(checkpoint, exported, capsys):
     assert export_command(checkpoint("vit")) == 0
-    assert exported[0].examples == ()
-    assert "no examples: the service's page has none to show; see --example" in capsys.readouterr().out
+    assert [one.image for one in exported[0].examples] == [f"example-{number}.jpg" for number in range(4)]
+    assert "no examples" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

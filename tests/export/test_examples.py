@@ -9,7 +9,7 @@ from contract.input_rules import TextRule
 from contract.manifest import Example
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.errors import CheckpointError
-from export.examples import TASK_TEXTS, with_given, with_pictures, with_texts, with_texts_of_task
+from export.examples import TASK_TEXTS, with_given, with_pictures, with_texts, with_usual
 from export.pipeline import export
 from model.vocabularies import ALPHABET, MASK, MASK_TOKEN, SPECIALS
 from tests.samples.export_models import classifier, translator
@@ -94,7 +94,7 @@ def test_no_more_than_twelve_are_kept():
 @pytest.mark.parametrize("task", TASK_TEXTS)
 def test_a_model_without_examples_has_those_of_its_task(task):
     source = filler() if task == "fill-mask" else of_task(task)
-    found = with_texts_of_task(source).examples
+    found = with_usual(source).examples
     assert len(found) == len(TASK_TEXTS[task])
     assert task != "fill-mask" or all("[MASK]" in one.text for one in found)
 
@@ -102,12 +102,12 @@ def test_a_model_without_examples_has_those_of_its_task(task):
 def test_the_mask_is_the_model_s_own():
     source = filler()
     other = source.tokenizer.replace("[MASK]", "<mask>")
-    found = with_texts_of_task(dataclasses.replace(source, tokenizer=other)).examples
+    found = with_usual(dataclasses.replace(source, tokenizer=other)).examples
     assert [one.text for one in found] == ["The cat sat on the <mask>.", "It <mask> all <mask>."]
 
 
 def test_images_have_no_examples_that_suit_every_model():
-    assert with_texts_of_task(classifier()).examples == ()
+    assert with_usual(classifier()).examples == ()
 
 
 @pytest.mark.parametrize(("form", "ending"), [("PNG", "png"), ("JPEG", "jpg"), ("WEBP", "webp")])

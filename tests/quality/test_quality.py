@@ -6,7 +6,8 @@ import torch
 
 from benchmarks.quality import glyphs, images, measures, methods, sequences, spots, texts
 from benchmarks.quality.images import UNSEEN
-from export.bundled import MINILM, SOURCES
+from export.bundled import SOURCES
+from export.packaged import MINILM
 from export.plan import Source
 from model.architectures.vit import vit
 
