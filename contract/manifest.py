@@ -48,8 +48,8 @@ BASELINE = "baseline."
 FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 
-FIGURES = ("entropy", "special", "distance")
-"""What `<kind>.diagnostics` holds along its last axis; `distance` for images only."""
+FIGURES = ("entropy", "special", "distance", "sink")
+"""What `<kind>.diagnostics` holds along its last axis: images have all four (in windows not `sink`), texts two."""
 
 OBJECTS = "object"
 """The axis of what a detector looks for."""
@@ -136,7 +136,8 @@ class Kind(Part):
     `<kind>.layers`, `<kind>.rows`, where -1 alone stands for the mean of all rows of a kind that `averages` (of cells
     that are `image_visible`, if the graph takes that), `<kind>.heads` and `<kind>.special`, which marks the special
     tokens among its keys; and for a kind with rollout `<kind>.discard`, the number of entries of a layer that are set
-    to 0. It returns `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer,
+    to 0, and of an image `<kind>.sinks`: a head that gives one patch more than this share is left out, unless it is 0.
+    It returns `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer,
     head, query, figure). Where tokens look around in windows, rows have zeros outside of theirs. Stages are kinds of
     their own: the rollout and the relevance of one that is `carried` have the keys of the first, through the stages
     between.
@@ -208,6 +209,11 @@ class Kind(Part):
         return self.grid is not None and self.query == self.key and not self.prefix
 
     @property
+    def has_sinks(self) -> bool:
+        """True if a patch can be the sink of a head: all tokens of an image see all patches."""
+        return self.grid is not None and self.query == self.key and not self.windows
+
+    @property
     def first_object(self) -> int | None:
         """The row of the first object, of which the others follow; None if no row is one."""
         if self.query == OBJECTS:
@@ -260,7 +266,7 @@ class Example(Part):
 class Manifest(Part, Inputs):
     """`manifest.json`."""
 
-    schema_version: Literal[5] = 5
+    schema_version: Literal[6] = 6
     name: Name
     version: Name
     family: str

@@ -207,7 +207,7 @@ class Source(Inputs):
         )
         traced = copy.copy(self.traced)  # which shares the definition and its weights
         traced.kinds = kinds
-        surplus = [f"{kind.name}.discard" for kind in kinds] if method == "rollout" else []
+        surplus = [f"{kind.name}.{what}" for kind in kinds for what in ("discard", "sinks") if method == "rollout"]
 
         def changed(plan: Plan) -> Plan:
             module = traced if plan.module is self.traced else plan.module

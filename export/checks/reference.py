@@ -71,6 +71,8 @@ class Case:
     """The share of the entries of a layer that is discarded."""
     mean: bool = False
     """True for the mean of all rows alone, of the kinds that have it."""
+    sinks: float = 0.0
+    """The largest sink of a head that is not left out; 0 leaves none out."""
 
     def controls(self, kinds: Sequence[Kind], sizes: Sizes, seed: int) -> Controls:
         """Return its controls: every layer and row of the kinds that have the method, and random special tokens."""
@@ -82,6 +84,7 @@ class Case:
         }
         for kind in kinds:
             query, key = sizes[kind.query], sizes[kind.fed]
+            controls[f"{kind.name}.sinks"] = torch.tensor(self.sinks)
             controls[f"{kind.name}.discard"] = torch.tensor(int(self.share * query * query))
             controls[f"{kind.name}.layers"] = torch.arange(len(kind.maps))
             controls[f"{kind.name}.rows"] = self._rows(kind, query)
@@ -93,6 +96,8 @@ class Case:
         """Return whether there is a kind to ask for so."""
         if self.share:  # nothing is discarded of windows
             return not any(kind.windows for kind in kinds)
+        if self.sinks:
+            return any(kind.has_sinks for kind in kinds)
         return not self.mean or any(kind.averages for kind in kinds)
 
     def _rows(self, kind: Kind, query: int) -> Tensor:
@@ -118,6 +123,7 @@ CASES = (
     Case("raw, fused by max", "raw", "max"),
     Case("rollout", "rollout", "mean"),
     Case("rollout, discarding", "rollout", "min", 0.5),
+    Case("rollout, without sinks", "rollout", "max", sinks=0.5),
     Case("norm", "norm", "mean"),
     Case("raw, mean row", "raw", "mean", mean=True),
     Case("rollout, mean row", "rollout", "mean", mean=True),
@@ -165,6 +171,9 @@ def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) ->
         stages = windowed_reference.stages(traced, kind, every, included)
         return windowed_rollout(stages, joint)[:, None, None]
     if method == "rollout":
+        share = controls[f"{kind.name}.sinks"]
+        if share and kind.has_sinks:
+            weights = [explanations.without_sinks(layer, kind.patches, share) for layer in weights]
         fused = [_fuse_heads(layer, fusion) for layer in weights]
         ratio = controls[f"{kind.name}.discard"] / fused[0].shape[-1] ** 2
         if ratio:
@@ -200,5 +209,6 @@ def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: Imag
         if image and kind.grid and kind.query == kind.key:
             centres = torch.from_numpy(patch_centres(kind.grid, image))
             figures["distance"] = explanations.distance(layer, centres, kind.prefix)
+            figures["sink"] = explanations.sink(layer, kind.patches)[:, :, None].expand(figures["entropy"].shape)
         layers.append(torch.stack([figures[name] for name in FIGURES if name in figures], dim=-1))
     return torch.stack(layers, dim=1)

@@ -86,6 +86,8 @@ def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
         own += [Port(name=f"{name}.{what}", dtype="int64", axes=(f"{name}.{what}",)) for what in SELECTION_CONTROLS]
         if "rollout" in kind.methods and not kind.windows:
             own.append(Port(name=f"{name}.discard", dtype="int64", axes=()))
+            if kind.has_sinks:
+                own.append(float_port(f"{name}.sinks"))
         own.append(Port(name=f"{name}.special", dtype="bool", axes=("batch", key)))
         outputs.append(float_port(name, "batch", f"{name}.head", f"{name}.layer", f"{name}.row", shown))
         outputs.append(

@@ -78,6 +78,26 @@ def discard(fused: Tensor, ratio: Tensor) -> Tensor:
     return flat.scatter(1, order, kept).reshape(fused.shape)
 
 
+def sink(weights: Tensor, patches: slice) -> Tensor:
+    """The weight that all rows together give to one patch, max_k E_q A(q, k), by head: (batch, heads).
+
+    A head that gives most of it to one patch adds much the same to every token: a bias, of which the patch is the place
+    and not the source (compare Darcet et al. 2024, arXiv 2309.16588, who find such patches by their norms).
+    """
+    return weights.mean(2)[..., patches].amax(-1)
+
+
+def without_sinks(weights: Tensor, patches: slice, share: Tensor) -> Tensor:
+    """Return weights in which each head whose `sink` is above `share` has the mean weights of the others.
+
+    So the mean, the largest and the least of all heads are those of the others. Where all are above, all stay.
+    """
+    kept = (sink(weights, patches) <= share)[:, :, None, None]
+    kept = kept | ~kept.any(1, keepdim=True)
+    others = (weights * kept).sum(1, keepdim=True) / kept.sum(1, keepdim=True)
+    return torch.where(kept, weights, others)
+
+
 def norms(weights: Tensor, value: Tensor, output: Tensor) -> Tensor:
     """The length of each key's contribution to each query: ‖Σ_h a_h f_h(x)‖, f_h(x) = value_h W_h.
 

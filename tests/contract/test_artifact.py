@@ -154,7 +154,7 @@ def test_a_manifest_that_is_no_object_is_found(folder, content):
         (
             "schema_version",
             4,
-            f"schema_version: Input should be 5; make the artifact anew: {this_python()} -m export digits --to ",
+            f"schema_version: Input should be 6; make the artifact anew: {this_python()} -m export digits --to ",
         ),
         ("surprise", True, "surprise: Extra inputs are not permitted"),
         ("family", MISSING, "family: Field required"),

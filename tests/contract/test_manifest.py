@@ -7,7 +7,7 @@ from contract.manifest import Manifest
 from tests.samples.manifest_documents import IMAGE, MISSING, TEXT, changed, entry, graph, steps
 
 OPTIONAL = {
-    "schema_version": 5,
+    "schema_version": 6,
     "about": None,
     "order": 100,
     "examples": [],
@@ -118,8 +118,8 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("schema_version", 4),
-        ("schema_version", "5"),
+        ("schema_version", 5),
+        ("schema_version", "6"),
         ("schema_version", None),
         ("name", 7),
         ("family", None),

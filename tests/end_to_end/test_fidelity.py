@@ -154,6 +154,33 @@ def test_rollout_discards_the_smallest_entries_of_each_input(model, batch, fusio
 
 
 @batches
+@pytest.mark.parametrize("fusion", FUSED)
+def test_rollout_leaves_out_heads_that_look_at_one_patch_from_everywhere(model, batch, fusion):
+    seen = model.seen(batch)
+    for kind in model.manifest.attention:
+        if "rollout" not in kind.methods or not kind.has_sinks:
+            continue
+        maps, patches = seen.maps(kind.kind), kind.grid[0] * kind.grid[1]
+        shares = [explanations_reference.sinks(layer, kind.prefix, patches) for layer in maps]
+        most = np.sort(np.concatenate([own.max(1) for own in shares]))
+        least = max(own.min(1).max() for own in shares)  # below it a layer of an image would have no head left
+        limit = float(np.mean([least, most[-1]]))
+        assert least < limit < most[-1]
+        layers, rows, heads = every(kind, seen)
+        got = model.ask(seen, "rollout", fusion, sinks=limit, **{kind.kind: (layers, rows, heads)})
+        kept = [
+            explanations_reference.fused_without(layer, own > limit, fusion)
+            for layer, own in zip(maps, shares, strict=True)
+        ]
+        theirs = explanations_reference.rollout(kept)[:, None, None]
+        close(got[kind.kind], theirs, f"{limit} of {kind.kind}")
+        whole = model.ask(seen, "rollout", fusion, **{kind.kind: (layers, rows, heads)})[kind.kind]
+        assert np.abs(whole - theirs).max() > 1e-4
+        none_left = model.ask(seen, "rollout", fusion, sinks=1e-9, **{kind.kind: (layers, rows, heads)})[kind.kind]
+        close(none_left, whole, "where all heads are left out, all stay")
+
+
+@batches
 def test_norms_are_those_of_the_vectors_that_each_key_adds(model, batch):
     seen = model.seen(batch)
     for asked in (every, some):
@@ -185,6 +212,8 @@ def test_diagnostics_are_entropy_special_mass_and_distance(model, batch):
             if image and kind.grid and kind.query == kind.key:
                 patch = image.height / kind.grid[0], image.width / kind.grid[1]
                 figures["distance"] = explanations_reference.distance(layer, kind.grid, patch, kind.prefix)
+                own = explanations_reference.sinks(layer, kind.prefix, kind.grid[0] * kind.grid[1])
+                figures["sink"] = np.broadcast_to(own[:, :, None], figures["entropy"].shape)
             layers.append(np.stack([figures[name] for name in FIGURES if name in figures], -1))
         theirs = np.stack(layers, 1)  # (batch, layer, head, query, figure)
         ours = got[f"{kind.kind}.diagnostics"]

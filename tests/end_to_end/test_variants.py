@@ -218,4 +218,4 @@ def test_what_is_side_by_side_is_said(artifact, name):
     kind = read_artifact(artifact(name) / "1").manifest.attention[0]
     assert kind.abreast == (2 if name in ("digits-parallel", "digits-axial") else 1)
     assert kind.normalized == (name != "digits-re-attention")
-    assert json.loads((artifact(name) / "1" / "manifest.json").read_text())["schema_version"] == 5
+    assert json.loads((artifact(name) / "1" / "manifest.json").read_text())["schema_version"] == 6

@@ -25,6 +25,21 @@ def fused(weights, fusion):
     return found
 
 
+def sinks(weights, prefix, patches):
+    """The largest part of a head's attention that one patch has, (batch, heads)."""
+    queries, columns = weights.shape[2], range(prefix, prefix + patches)
+    return np.array([[max(head[:, key].sum() / queries for key in columns) for head in image] for image in weights])
+
+
+def fused_without(weights, out, fusion):
+    """Fuse (batch, heads, query, key) over the heads that are not `out` (batch, heads)."""
+    kept = [
+        np.stack([head for head, left in zip(image, own, strict=True) if not left])
+        for image, own in zip(weights, out, strict=True)
+    ]
+    return np.stack([fused(image[None], fusion)[0] for image in kept])
+
+
 def discarded(fused, count):
     """Set the `count` smallest entries of every image to 0, the earlier of equals first; the first key's stay."""
     found = np.array(fused, np.float64)

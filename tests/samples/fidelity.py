@@ -93,7 +93,7 @@ class Model:
         layer = seen.weights[kind.kind][0]
         return np.full(layer.shape[0], layer.shape[2])
 
-    def ask(self, seen, method="raw", fusion="each", *, discard=0, diagnose=False, special=None, **asked):
+    def ask(self, seen, method="raw", fusion="each", *, discard=0, sinks=0.0, diagnose=False, special=None, **asked):
         """Return what the attention graph returns; `asked` are (layers, rows, heads) of kinds, or None for nothing."""
         controls = {"method": GRAPH_METHODS.index(method), "fusion": FUSIONS.index(fusion)}
         feed = {
@@ -107,6 +107,7 @@ class Model:
                 feed[f"{kind.kind}.{name}"] = np.array(indices, np.int64)
             none = np.zeros((batch, keys), bool)
             feed[f"{kind.kind}.discard"] = np.array(discard)
+            feed[f"{kind.kind}.sinks"] = np.array(sinks, np.float32)
             feed[f"{kind.kind}.special"] = none if special is None else special[kind.kind]
         return self.run("attention", feed)
 

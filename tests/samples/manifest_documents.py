@@ -18,7 +18,7 @@ def graph(role, content):
 
 
 IMAGE = {
-    "schema_version": 5,
+    "schema_version": 6,
     "name": "digits",
     "version": "1",
     "family": "vit",
@@ -81,7 +81,7 @@ IMAGE = {
 }
 
 TEXT = {
-    "schema_version": 5,
+    "schema_version": 6,
     "name": "dates",
     "version": "12",
     "family": "transformer",

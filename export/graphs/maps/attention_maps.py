@@ -15,8 +15,8 @@ import onnx
 from contract.input_rules import ImageRule
 from contract.manifest import FUSIONS, GRAPH_METHODS, Kind
 from export.graphs.editing.base_graph import row_vectors, selected_layers, sum_parallel
-from export.graphs.editing.builder import FLOAT, INT64, Builder
-from export.graphs.maps.figures import distance, distributions, patch_distances
+from export.graphs.editing.builder import BOOL, FLOAT, INT64, Builder
+from export.graphs.maps.figures import distance, distributions, patch_distances, sink
 from export.graphs.maps.norms import norms_of_layer
 
 
@@ -78,8 +78,8 @@ class MapsBuilder:
         self.image = image
         self.shares = _shares_of(b, visible) if visible else None
         """What part each row is of the mean of all rows, (batch, 1, query), if those of hidden cells are none of it."""
-        self.layers, self.rows, self.heads, self.special, self.discard = (
-            f"{kind.name}.{name}" for name in ("layers", "rows", "heads", "special", "discard")
+        self.layers, self.rows, self.heads, self.special, self.discard, self.sinks = (
+            f"{kind.name}.{name}" for name in ("layers", "rows", "heads", "special", "discard", "sinks")
         )
 
     def maps(self, axes: Sequence[int | str]) -> str:
@@ -210,7 +210,7 @@ class MapsBuilder:
         return self.b.branch(self.asks_for_mean(), mean, rows_alone) if self.kind.averages else rows_alone()
 
     def diagnostics(self) -> str:
-        """Return (batch, layer, head, query, figure): entropy, mass on special tokens, and distance in an image."""
+        """Return (batch, layer, head, query, figure), as `FIGURES` has them."""
         b = self.b
 
         def figures() -> list[str]:
@@ -232,19 +232,34 @@ class MapsBuilder:
                 b.op("MatMul", weights, special),
                 *([distance(b, self.kind, weights, places)] if places else []),
             ]
+            if self.kind.has_sinks:
+                found.append(b.op("Expand", sink(b, self.kind, weights), b.op("Shape", found[0])))
             yield b.op("Concat", *found, axis=3)
 
     def fused_heads(self) -> list[str]:
         """Return every layer's weights fused over heads (batch, query, key), by the control `fusion`."""
         b = self.b
+        weights = self.weights
+        if self.kind.has_sinks:
+            leaves_out = b.op("Greater", self.sinks, b.constant(0, np.float32))
+            weights = b.branch(leaves_out, lambda: [self._without_sinks(one) for one in weights], lambda: weights)
 
         def all_by(kind: str) -> Callable[[], list[str]]:
-            return lambda: [b.reduce(kind, weights, self.heads_axis, keep=False) for weights in self.weights]
+            return lambda: [b.reduce(kind, layer, self.heads_axis, keep=False) for layer in weights]
 
         def other() -> list[str]:
             return b.branch(_equals(b, "fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))
 
         return b.branch(_equals(b, "fusion", FUSIONS, "mean"), all_by("ReduceMean"), other)
+
+    def _without_sinks(self, weights: str) -> str:
+        """Return `explanations.without_sinks` of a layer's weights."""
+        b = self.b
+        few = b.op("Cast", b.op("LessOrEqual", sink(b, self.kind, weights), self.sinks), to=FLOAT)
+        none = b.op("Sub", b.constant(1, np.float32), b.reduce("ReduceMax", few, 1))
+        kept = b.op("Max", few, none)  # (batch, heads, 1, 1), 1 or 0
+        others = b.op("Div", b.reduce("ReduceSum", b.op("Mul", weights, kept), 1), b.reduce("ReduceSum", kept, 1))
+        return b.op("Where", b.op("Cast", kept, to=BOOL), weights, others)
 
     def rows_by_layer(self) -> list[str]:
         """Return for each layer the selected rows; none if the layer is not selected."""

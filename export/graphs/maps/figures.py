@@ -25,6 +25,13 @@ def patch_distances(b: Builder, kind: Kind, image: ImageRule | None) -> str | No
     return b.constant(apart, np.float32)
 
 
+def sink(b: Builder, kind: Kind, weights: str) -> str:
+    """Return `explanations.sink` of each head, (batch, heads, 1, 1)."""
+    columns = b.reduce("ReduceMean", weights, 2)
+    ends = ([kind.patches.start], [kind.patches.stop], [3])
+    return b.reduce("ReduceMax", b.op("Slice", columns, *map(b.constant, ends)), 3)
+
+
 def distance(b: Builder, kind: Kind, weights: str, apart: str) -> str:
     """Return the mean attention distance of each query, (batch, heads, query, 1); 0 of tokens that are no patches."""
     prefix = kind.prefix

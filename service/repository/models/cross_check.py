@@ -69,6 +69,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         discards = f"{kind.name}.discard" in {one.name for one in attention.inputs}
         if ("rollout" in kind.methods and not kind.windows) != discards:
             yield f"must have rollout of {kind.name} exactly if the graph computes it"
+        elif (discards and kind.has_sinks) != (f"{kind.name}.sinks" in {one.name for one in attention.inputs}):
+            yield f"must leave sinks out of rollout of {kind.name} exactly if it has some"
         if kind.windows:
             yield from _faults_of_windows(kind, manifest)
     for method in GRADIENT_METHODS:

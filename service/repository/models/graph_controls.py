@@ -13,6 +13,9 @@ from service.explanations.query import AttentionQuery
 from service.explanations.selection import KindQuery
 from service.inputs.model_input import ModelInput
 
+SINK = 0.5
+"""A head is a sink if all rows together give one patch more than this share of its attention."""
+
 
 @dataclass(frozen=True)
 class KindControls:
@@ -24,6 +27,8 @@ class KindControls:
     rows: tuple[int, ...] | None
     discard: int = 0
     """How many entries of a layer are set to 0."""
+    sinks: float = 0.0
+    """The largest sink of a head that is not left out; 0 leaves none out."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class GraphControls:
             feed[f"{name}.heads"] = np.array(kind.heads, np.int64)
             feed[f"{name}.rows"] = np.array(rows, np.int64)
             feed[f"{name}.discard"] = np.array(kind.discard)
+            feed[f"{name}.sinks"] = np.array(kind.sinks, np.float32)
             feed[f"{name}.special"] = special[kind.kind.fed]
         return feed
 
@@ -80,7 +86,8 @@ def _kind_controls(
     every = rows == list(range(lengths[kind.query] - shift))
     # of the share as it is written: 0.29 of 100 is 29, and as floats less
     discard = int(Decimal(str(query.options.discard)) * lengths[kind.query] ** 2)
-    return KindControls(kind, one.layers, heads, None if every else tuple(row + shift for row in rows), discard)
+    chosen = None if every else tuple(row + shift for row in rows)
+    return KindControls(kind, one.layers, heads, chosen, discard, SINK if query.options.sinks == "out" else 0.0)
 
 
 def read_stacks(
@@ -150,12 +157,23 @@ def read_diagnostics(
         if visible is not None and kind.grid:
             keys = int(visible.sum())
         counted = np.ones(figures.shape[2], np.bool_) if visible is None or not kind.averages else visible
-        means: dict[str, object] = {
-            name: figures[:, :, counted, index].mean(-1).round(digits)
-            for index, name in enumerate(FIGURES[: figures.shape[-1]])
+        exact = {
+            name: figures[:, :, counted, index].mean(-1) for index, name in enumerate(FIGURES[: figures.shape[-1]])
         }
+        means: dict[str, object] = {name: one.round(digits) for name, one in exact.items()}
         if "distance" in means:  # of patches; the tokens before and behind them have no place
             means["distance"] = figures[:, :, kind.patches][:, :, counted[kind.patches], 2].mean(-1).round(digits)
         most = round(float(np.log(max(min(kind.weights(1, keys), keys), 1))), digits)
-        shown.append({"kind": kind.name, "max_entropy": most, **means})
+        shown.append({"kind": kind.name, "max_entropy": most, **means, **_sinks(exact, digits)})
     return shown
+
+
+def _sinks(figures: Mapping[str, Array], digits: int) -> dict[str, object]:
+    """Return the heads that give most of their attention to one patch, if the figures tell."""
+    if "sink" not in figures:
+        return {}
+    shares = figures["sink"]
+    found = np.argwhere(shares > SINK).tolist()
+    return {
+        "sinks": [{"layer": at, "head": head, "share": round(float(shares[at, head]), digits)} for at, head in found]
+    }
