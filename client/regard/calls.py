@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,6 +30,7 @@ QUERY_BYTES = 6000
 """A longer query may be refused: the service takes 8 KiB of a request's line and headers."""
 EXACT = {"encoding": "base64"}
 """Maps come as the bytes of float32, which are exact and small."""
+BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 OF_INPUT = re.compile(r"\(input (\d+) of \d+\)")
 """How a refusal counts the inputs of a request, from 1."""
 
@@ -90,13 +92,16 @@ def predictions(
         entries = zip(found["results"], given, strict=True)
         return [
             read_result(
-                task.result, entry, Asked(model, one, kept, found["id"], index, client, len(given) > 1, repeatable)
+                task.result,
+                entry,
+                Asked(model, one, kept, (entry if len(given) > 1 else found)["id"], client, repeatable),
             )
-            for index, (entry, one) in enumerate(entries)
+            for entry, one in entries
         ]
 
     inputs = {"images" if model.takes_images else "inputs": [one.json for one in given]}
-    return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body={**inputs, **_options(options)})
+    body = {**inputs, **_options(model, options)}
+    return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 
 
 def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int, list[Encoded]]]:
@@ -142,12 +147,8 @@ def _is_one(inputs: object) -> bool:
 
 def stored_attention(result: Result, options: Json) -> Call[Attention]:
     """Ask for the attention of a request that was answered, without sending its input again."""
-    asked = result.asked
-    return _stored(
-        result,
-        {**EXACT, **_found(result), **options},
-        lambda reply: read_attention(reply.json["results"][asked.index]["attention"]),
-    )
+    given = {**EXACT, **_found(result), **options}
+    return _stored(result, given, lambda reply: read_attention(reply.json["results"][0]["attention"]))
 
 
 def attention_again(result: Result, options: Json) -> Call[Attention]:
@@ -157,18 +158,13 @@ def attention_again(result: Result, options: Json) -> Call[Attention]:
 
 
 def stored_picture(result: Result, options: Json) -> Call[bytes]:
-    """Ask for the attention of a request that was answered, as a picture (PNG).
-
-    A picture of a batch would show all its inputs, so the one is sent again.
-    """
-    if result.asked.is_of_batch and result.asked.is_repeatable:
-        return picture_again(result, options)
+    """Ask for the attention of a request that was answered, as a picture (PNG)."""
     return _stored(result, {**_found(result), **_drawn(result.asked.model, options)}, lambda reply: reply.content)
 
 
 def _stored(result: Result, options: Json, read: Callable[[Reply], T]) -> Call[T]:
     asked = result.asked
-    query = _query({**options, "model": asked.model.name})
+    query = _query({**against(asked.model, options), "model": asked.model.name})
     lists = [one for one in map(plain, options.values()) if isinstance(one, list)]
     fits = len(urllib.parse.urlencode(query, errors="replace")) <= QUERY_BYTES and not any(
         isinstance(one, str) and "," in one for found in lists for one in found
@@ -206,11 +202,11 @@ def _again(result: Result, attention: Json) -> Call[bytes]:
     inputs = {"images" if asked.model.takes_images else "inputs": [asked.given.json]}
     dropped = task_of(asked.model).of_answer
     kept = {name: value for name, value in asked.options.items() if name not in dropped}
-    body = {**inputs, **kept, **beside(attention)}
+    body = {**inputs, **kept, **beside(against(asked.model, attention))}
     return Call("POST", f"/v1/models/{asked.model.name}/attention", lambda reply: reply.content, body=body)
 
 
-def _options(options: Json) -> Json:
+def _options(model: Description, options: Json) -> Json:
     """Return options as a body has them: attention always with its method, and exact."""
     attention = options.get("attention")
     if attention is None:
@@ -219,7 +215,38 @@ def _options(options: Json) -> Json:
     if not isinstance(asked, Mapping):
         given = type(attention).__name__
         raise BadInput(f"attention: must be a method, or a dictionary of a method and options, given {given}")
-    return {**options, "attention": {**EXACT, **asked}}
+    return {**options, "attention": {**EXACT, **against(model, asked)}}
+
+
+def against(model: Description, options: Json) -> Json:
+    """Return options of attention in which `against` is what the service takes, whatever the other input is given as.
+
+    A result stands for its input, by id. Anything else that the model takes stands for itself: a text, or a picture as
+    `encode_picture` takes it, which may also stand under `image`. Raises BadInput for what is neither.
+    """
+    given = options.get("against")
+    if given is None:
+        return options
+    if not isinstance(given, Mapping):
+        name = "id" if isinstance(given, Result) else "image" if model.takes_images else "text"
+        given = {name: given}
+    return {**options, "against": {name: _named(name, value) for name, value in given.items()}}
+
+
+def _named(name: str, value: object) -> object:
+    """Return a value of `against` as JSON has it. A string is base64 unless it names a file."""
+    if isinstance(value, Result):
+        return value.id
+    if name != "image" or (isinstance(value, str) and not _is_file(value) and BASE64.fullmatch(value)):
+        return value
+    return encode(value, image=True).json
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError:  # longer than any path
+        return False
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 # what JSON has
@@ -310,7 +337,7 @@ class Events:
             return StreamedToken(found["index"], found["token"], found["text"], maps)
         if event == "done":
             repeatable = GENERATE.is_repeatable(self._model, self._options)
-            asked = Asked(self._model, self._given, self._options, found["id"], 0, self._client, False, repeatable)
+            asked = Asked(self._model, self._given, self._options, found["id"], self._client, repeatable)
             self.result = read_result(Generation, found["results"][0], asked)
         if event == "error":
             raise refused(problem_of(Reply(int(found["status"]), data.encode())))

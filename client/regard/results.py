@@ -53,13 +53,9 @@ class Asked:
     options: Json
     """The options but attention."""
     id: str
-    """The request's, by which the service keeps its input for a while."""
-    index: int
-    """The place of the input in the request."""
+    """By which the service keeps the input for a while."""
     client: Asker | None
     """Who asks again; None of an asynchronous client, whose models have `look`, and of an answer that was pickled."""
-    is_of_batch: bool = False
-    """True if the request had other inputs, too."""
     is_repeatable: bool = field(default=True, repr=False)
     """True if the same input gives the same answer: nothing is drawn at random, or from a seed."""
 
@@ -82,7 +78,10 @@ class Result:
 
     @property
     def id(self) -> str:
-        """The request's id, also in the service's log."""
+        """By which the service knows the input for a while: `against={"id": answer.id}`.
+
+        It is the request's, also in the service's log; of several inputs, with `.` and the input's number.
+        """
         return self.asked.id
 
     def look(self, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention:

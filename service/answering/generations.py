@@ -182,7 +182,7 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     runs = [count * query.runs + query.diagnosed_apart + evaluation for count in targets]
     if query.streams_steps:  # beside what explains the whole target, a run for each token as it is generated
         runs = [count + prompt.most for count, prompt in zip(runs, prompts, strict=True)]
-    check_runs(sum(runs))
+    check_runs(sum(runs), query)
     size = served.footprint.gradient if query.by_gradient else served.footprint.maps
     return tokens, sum(size(one) * count for one, count in zip(lengths, runs, strict=True))
 

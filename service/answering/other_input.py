@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from service.answering.call import Call
+from service.answering.earlier import find_earlier
 from service.answering.modalities import could_answer
-from service.errors import NotFound
+from service.errors import NotFound, Unacceptable
 from service.inputs.encoded_images import decode_image
 from service.inputs.model_input import Text
 from service.repository.models.served_model import ServedModel
@@ -26,9 +27,9 @@ class OtherInput:
 async def read_other(call: Call[ServedModel], *, truncate: bool) -> OtherInput | None:
     """Return the other input that a call's query names; None if it names none, or if no embedding is explained.
 
-    Of an earlier request it is the first input, cut off as it was then. Raises NotFound for an id that is not, or no
-    longer, that of a request with the same API key to the same version of the same model; Malformed and TooLarge for an
-    image as `decode_image` does.
+    That of an earlier request is cut off as it was then. Raises NotFound for an id that is not, or no longer, that of
+    an input that was sent with the same API key to the same version of the same model; Unacceptable for that of a
+    request with several inputs; Malformed and TooLarge for an image as `decode_image` does.
     """
     state, query = call.state, call.query
     against = query.options.against if query and query.explains == "embedding" else None
@@ -39,11 +40,13 @@ async def read_other(call: Call[ServedModel], *, truncate: bool) -> OtherInput |
         return OtherInput("image", await decode_image("against", value, state.settings), truncate)
     if against.name == "text":
         return OtherInput("text", value, truncate)
-    stored = await state.store.get(value, call.exchange.key_name)
+    stored = await find_earlier(state.store, value, call.exchange.key_name)
     if stored is None or not could_answer(call.served, stored):
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(
             f"against: id must be of a request to this model that was answered, at most {seconds} seconds ago, "
             "given another"
         )
+    if (count := len(stored.inputs)) > 1:
+        raise Unacceptable(f"against: id must be of one input, given a request of {count}; ID.0 is that of the first")
     return OtherInput("id", stored.inputs[0], stored.truncate)

@@ -106,7 +106,7 @@ def _admitted(
     if query:
         scores, comparison = evaluation_cost(served, query)
         runs = [count * query.runs + query.diagnosed_apart + comparison for count in targets]
-        check_runs(sum(runs))
+        check_runs(sum(runs), query)
         scores += query.predicts_first(served.manifest)
         predictions += [*lengths] * scores
     costs = [served.cost(lengths, query, runs)]

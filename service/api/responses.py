@@ -6,11 +6,13 @@ import orjson
 from starlette.responses import Response
 
 from contract.manifest import Manifest
+from service.answering.earlier import id_of_input
 from service.answering.modalities import modality_of
 from service.errors import NotFound
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import methods_of
 from service.explanations.score import baselines_of
+from service.explanations.usual import usual
 from service.generation.token_selection import Alternatives
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
@@ -18,9 +20,12 @@ from service.repository.models.served_model import ServedModel
 
 
 def answer(answer_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
-    """Return the document of an answer."""
+    """Return the document of an answer. Of several results each has the id of its input."""
     manifest = served.manifest
-    return {"id": answer_id, "model": manifest.name, "version": manifest.version, "results": list(results)}
+    shown = list(results)
+    if len(shown) > 1:
+        shown = [{"id": id_of_input(answer_id, number, len(shown)), **one} for number, one in enumerate(shown)]
+    return {"id": answer_id, "model": manifest.name, "version": manifest.version, "results": shown}
 
 
 def dump(body: object) -> bytes:
@@ -80,6 +85,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         "attention": {
             "methods": methods_of(manifest),
             "best": manifest.best.model_dump() if manifest.best else None,
+            "usual": usual(manifest),
             "baselines": baselines_of(manifest),
             "kinds": {
                 kind.name: {

@@ -61,7 +61,7 @@ class Against:
     """What a target is explained against: exactly one of a class, a token, or another input."""
 
     name: Literal["label", "index", "token", "text", "image", "id"]
-    """`image` is base64; `id` is that of an earlier request."""
+    """`image` is base64; `id` is that of an earlier input."""
     value: str | int
 
 
@@ -71,7 +71,7 @@ _AGAINST: dict[str, tuple[type, str]] = {
     "token": (int, "its number, for fill-mask and generated tokens"),
     "text": (str, "of one token; for embeddings, another text"),
     "image": (str, "for embeddings: another image in base64"),
-    "id": (str, "for embeddings: that of an earlier request to this model, whose first input is meant"),
+    "id": (str, "for embeddings: that of an earlier input to this model"),
 }
 """The type and the description of each name that `against` may hold."""
 

@@ -2,7 +2,7 @@
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 import orjson
@@ -32,6 +32,11 @@ class StoredRequest:
     source_language: str | None = None
     """The language of the inputs, and of the targets, if the request said it."""
     target_language: str | None = None
+
+    def only(self, number: int) -> "StoredRequest":
+        """Return the request with one of its inputs alone."""
+        targets = self.targets and self.targets[number : number + 1]
+        return replace(self, inputs=self.inputs[number : number + 1], targets=targets)
 
 
 ByteCount = Annotated[int, Field(ge=0)]

@@ -210,9 +210,10 @@ def close(found, wanted):
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"temperature": 5.0, "seed": 3}, {"max_new_tokens": 2}])
 def test_three_images_of_one_request_are_answered_as_if_alone(client, options):
     together = several(client, attention=EVERYTHING, **options)
-    for sent, found in zip(SENT, together, strict=False):
-        close(found, result(post(client, content=sent, attention="raw", **EVERYTHING, **options)))
     assert len(together) == 3
+    for number, (sent, found) in enumerate(zip(SENT, together, strict=False)):
+        assert found.pop("id").endswith(f".{number}")
+        close(found, result(post(client, content=sent, attention="raw", **EVERYTHING, **options)))
 
 
 def test_images_that_join_while_others_run_are_answered_as_if_alone(client):

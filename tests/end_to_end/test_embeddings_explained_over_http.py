@@ -173,12 +173,37 @@ def test_a_query_names_the_other_as_json(client):
     assert values(attention) == pytest.approx(values(similar(client, small, method="libra")), abs=1e-6)
 
 
+def test_each_answer_of_a_batch_has_an_id_that_names_its_own_input(client):
+    images = [FOUR, EIGHT, SEVEN]
+    batch = client.post(f"{DINO}/embed", json={"images": [text_of(one) for one in images]}).json()
+    ids = [result["id"] for result in batch["results"]]
+    assert ids == [f"{batch['id']}.{number}" for number in range(3)]
+    asked = {"method": "libra", "digits": 9}
+    for one, own in zip(images, ids, strict=True):
+        (found,) = ask(client, SEVEN, **asked, against={"id": own})
+        assert np.allclose(values(found), values(similar(client, one, **asked)), atol=1e-8)
+        stored = client.get(f"/v1/attention/{own}", params={"method": "raw", "digits": 9}).json()
+        assert len(stored["results"]) == 1
+        (seen,) = ask(client, one, method="raw", digits=9)
+        assert np.allclose(values(stored["results"][0]["attention"]), values(seen), atol=1e-8)
+    assert len(client.get(f"/v1/attention/{batch['id']}").json()["results"]) == 3
+
+
+def test_the_id_of_a_request_with_several_inputs_is_against_nothing(client):
+    batch = client.post(f"{DINO}/embed", json={"images": [text_of(SEVEN), text_of(FOUR)]}).json()["id"]
+    said = ask(client, SEVEN, status=422, method="libra", against={"id": batch})
+    assert said == "against: id must be of one input, given a request of 2; ID.0 is that of the first"
+    for wrong in (f"{batch}.2", f"{batch}.00", f"{batch}.0.0", f"{batch}."):
+        assert ask(client, SEVEN, status=404, method="libra", against={"id": wrong}) == GONE
+        assert client.get(f"/v1/attention/{wrong}").status_code == 404
+
+
 def test_attention_by_id_is_against_another_id(client):
     one, other = (
         client.post(f"{DINO}/embed", json={"images": [text_of(first), text_of(FOUR)]}).json()["id"]
         for first in (SEVEN, EIGHT)
     )
-    asked = {"method": "libra", "against": json.dumps({"id": other}), "sides": "both", "digits": 9}
+    asked = {"method": "libra", "against": json.dumps({"id": f"{other}.0"}), "sides": "both", "digits": 9}
     own, _ = client.get(f"/v1/attention/{one}", params=asked).json()["results"]
     both = similar(client, EIGHT, method="libra", sides="both")
     assert values(own["attention"]) == pytest.approx(values(both), abs=1e-6)

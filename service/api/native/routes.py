@@ -7,6 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from service.answering.call import answer, check_ready, find, find_ready
+from service.answering.earlier import find_earlier
 from service.answering.modalities import could_answer
 from service.api import responses
 from service.api.reading.call import call_of
@@ -117,9 +118,10 @@ async def attention(model: str, request: Request, state: StateDep) -> Response:
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
     """Return what a model looked at for an earlier request, without its input being sent again.
 
-    With API keys, only keys of the name that sent the request find it.
+    Of a request with several inputs, `ID.0` is that of the first, `ID.1` that of the second. With API keys, only keys
+    of the name that sent the request find it.
     """
-    stored = await state.store.get(id, exchange_of(request.scope).key_name)
+    stored = await find_earlier(state.store, id, exchange_of(request.scope).key_name)
     served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
     if stored and model not in (None, stored.model):

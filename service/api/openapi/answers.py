@@ -32,13 +32,19 @@ class Answer(Part):
     version: str
 
 
-class Result(Part):
+class OfInput(Part):
+    """What every result has."""
+
+    id: str | None = Field(None, description="that of this input, where the request had several")
+
+
+class Result(OfInput):
     """What an answer says of one input."""
 
     attention: Attention | None = Field(None, description="where the request asks for it")
 
 
-class AttendedResult(Part):
+class AttendedResult(OfInput):
     """Attention alone."""
 
     attention: Attention

@@ -1,4 +1,6 @@
+import base64
 import dataclasses
+import io
 import json
 from pathlib import Path
 
@@ -15,12 +17,12 @@ from regard.tasks.classification import CLASSIFY, Classification
 from regard.tasks.detection import Detection
 from regard.tasks.generation import GenerateOptions
 
-from tests.client.conftest import detector
+from tests.client.conftest import described, detector
 
 TEXTS = {
     "name": "dates", "version": "1", "task": "text2text-generation", "endpoints": ["generate", "attention"],
     "inputs": {"max_tokens": 96}, "labels": [], "limits": {"inputs": 3}, "ready": True,
-    "attention": {"methods": ["raw"], "best": None, "kinds": {}},
+    "attention": {"methods": ["raw"], "best": None, "usual": {"method": "raw"}, "kinds": {}},
 }  # fmt: skip
 MODEL = read_description(TEXTS)
 
@@ -87,7 +89,7 @@ def test_attention_is_a_method_or_a_dictionary(given):
 
 
 def result(**options):
-    asked = Asked(MODEL, Encoded(text="3/23"), options, "abc", 0, None)
+    asked = Asked(MODEL, Encoded(text="3/23"), options, "abc", None)
     return Classification(attention=None, json={}, asked=asked, labels=[])
 
 
@@ -109,7 +111,7 @@ def test_options_of_a_query_are_words():
 def test_a_picture_shows_one_kind():
     kinds = {"encoder": {"methods": ["raw"]}, "cross": {"methods": ["raw", "libra"]}}
     model = read_description({**TEXTS, "attention": {**TEXTS["attention"], "kinds": kinds}})
-    asked = Asked(model, Encoded(text="3/23"), {}, "abc", 0, None)
+    asked = Asked(model, Encoded(text="3/23"), {}, "abc", None)
     found = Classification(attention=None, json={}, asked=asked, labels=[])
     assert calls.stored_picture(found, {"method": "raw"}).query["kind"] == "cross"
     assert calls.picture_again(found, {"method": "raw"}).body["attention"]["kind"] == "cross"
@@ -118,7 +120,7 @@ def test_a_picture_shows_one_kind():
 
 
 def found(**options):
-    asked = Asked(detector(), Encoded(picture=b"x"), options, "abc", 0, None)
+    asked = Asked(detector(), Encoded(picture=b"x"), options, "abc", None)
     return Detection(attention=None, json={}, asked=asked, objects=[])
 
 
@@ -233,3 +235,30 @@ def test_rows_of_a_stream_are_maps():
 def test_indices_may_be_any_sequence_of_numbers(layers):
     assert calls._query({"layers": layers}) == {"layers": "0,1"}
     assert json.loads(json.dumps(calls.plain({"attention": {"layers": layers}}))) == {"attention": {"layers": [0, 1]}}
+
+
+def test_another_input_is_given_as_the_model_takes_it_or_as_its_answer(tmp_path):
+    photo = Image.new("RGB", (3, 2), "red")
+    file = tmp_path / "red.png"
+    photo.save(file)
+    sent = base64.b64encode(file.read_bytes()).decode()
+    pictures = described(inputs={"height": 2, "width": 3})
+    for given in (file, str(file), file.read_bytes(), photo, np.asarray(photo)):
+        assert png_of(calls.against(pictures, {"against": given})["against"]) == ("image", (3, 2))
+        assert png_of(calls.against(pictures, {"against": {"image": given}})["against"]) == ("image", (3, 2))
+    assert calls.against(pictures, {"against": {"image": sent}}) == {"against": {"image": sent}}
+    answer = result()
+    for given in (answer, {"id": answer}):
+        assert calls.against(pictures, {"against": given}) == {"against": {"id": answer.id}}
+    assert calls.against(MODEL, {"against": "a text"}) == {"against": {"text": "a text"}}
+    assert calls.against(MODEL, {"against": {"label": "7"}, "digits": 3}) == {"against": {"label": "7"}, "digits": 3}
+    assert calls.against(MODEL, {"digits": 3}) == {"digits": 3}
+    for wrong, words in ((5, "picture: must be a path, bytes"), (str(tmp_path / "rde.png"), "cannot be read")):
+        with pytest.raises(regard.BadInput, match=words):
+            calls.against(pictures, {"against": wrong})
+
+
+def png_of(other):
+    ((name, value),) = other.items()
+    with Image.open(io.BytesIO(base64.b64decode(value))) as image:
+        return name, image.size

@@ -17,7 +17,7 @@ LABELS = {"labels": [{"label": "a", "index": 0, "probability": 0.75}]}
 
 
 def read(kind, json, client=None, **options):
-    return read_result(kind, json, Asked(described(), Encoded(text="x"), options, "an-id", 0, client))
+    return read_result(kind, json, Asked(described(), Encoded(text="x"), options, "an-id", client))
 
 
 def test_each_answer_has_its_own_fields():

@@ -317,11 +317,11 @@ def test_objects_are_detected_and_each_is_seen():
 
 
 def test_pictures_are_searched_in_batches():
-    results = [{"objects": [detected(n)]} for n in range(2)]
+    results = [{"id": f"i.{n}", "objects": [detected(n)]} for n in range(2)]
     with told(answer(200, json.dumps({"id": "i", "results": results}).encode())) as (url, asked):
         model = regard.Model(regard.Service(url)._transport, detector())
         found = model.detect_batch([pixels()] * 2, priority="batch")
-        assert [one.objects[0].object for one in found] == [0, 1]
+        assert [(one.id, one.objects[0].object) for one in found] == [("i.0", 0), ("i.1", 1)]
     assert len(asked) == 1
     with told(answer(200, json.dumps({"id": "i", "results": results[:1]}).encode())) as (url, asked):
         model = regard.Model(regard.Service(url)._transport, detector())
@@ -372,7 +372,8 @@ def test_a_picture_shows_one_input_of_a_batch_and_a_kind_that_has_the_method(dig
     _, second = digits.classify_batch([SEVEN, SEVEN])
     del asked[:]
     assert second.image("rollout") == alone
-    assert asked == ["POST /v1/models/digits/attention"]
+    assert asked == [f"GET /v1/attention/{second.id}"]
+    assert second.id.endswith(".1")
     written = dates.generate(DATE)
     assert written.image("rollout") == written.image("rollout", kind="decoder")
     assert written.image("raw") == written.image("raw", kind="cross")

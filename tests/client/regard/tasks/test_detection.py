@@ -20,7 +20,7 @@ class Detector:
 
 
 def found(*objects, client=None):
-    asked = Asked(detector(), Encoded(picture=b""), {}, "an-id", 0, client)
+    asked = Asked(detector(), Encoded(picture=b""), {}, "an-id", client)
     return read_result(regard.Detection, {"objects": list(objects)}, asked)
 
 

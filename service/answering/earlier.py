@@ -1,0 +1,25 @@
+"""Earlier requests, by id: whole ones, and single inputs of those that had several."""
+
+import re
+
+from service.store.stored_request import Store, StoredRequest
+
+OF_SEVERAL = re.compile(r"(?P<id>.+)\.(?P<number>0|[1-9][0-9]{0,8})")
+"""The id of one input of a request: the request's, and the input's number."""
+
+
+def id_of_input(request_id: str, number: int, count: int) -> str:
+    """Return the id of an input of a request with `count` of them; of a single one it is the request's."""
+    return request_id if count == 1 else f"{request_id}.{number}"
+
+
+async def find_earlier(store: Store, id: str, owner: str | None) -> StoredRequest | None:  # noqa: A002 # the word of the API
+    """Return a request that was answered, or with one of its inputs alone, by id; None if none is kept of that owner.
+
+    Raises NotReady if the store cannot be read.
+    """
+    found, named = await store.get(id, owner), OF_SEVERAL.fullmatch(id)
+    if found or not named:
+        return found
+    whole, number = await store.get(named["id"], owner), int(named["number"])
+    return whole.only(number) if whole and number < len(whole.inputs) else None
