@@ -20,7 +20,7 @@ def pictures(digits: regard.Model) -> None:
     print(best.label, best.index, f"{best.probability:.3f}", answer.id)
 
     attention: regard.Attention | None = answer.attention
-    print(attention.method if attention else "no attention", digits.description.usual_method)
+    print(attention.method if attention else "no attention", digits.description.usual)
 
     heat: regard.Array = answer.heat("relevance", target=1, smooth=False, outside=0.0)
     print("heat", heat.shape, f"{np.nanmax(heat):.3f}")

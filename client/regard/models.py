@@ -46,7 +46,7 @@ class Description:
         count = self.detection["objects"] if self.detection else 0
         if not 0 <= number < count:
             raise BadInput(f"object: must be 0 to {count - 1} for this model, given {number}")
-        chosen = self.best if method == "best" else method or self.usual_method
+        chosen = self.best if method == "best" else method or self.usual["method"]
         name, first = self._objects()
         if chosen in COMPARING:
             return {"kind": name, "target": number}
@@ -63,20 +63,10 @@ class Description:
         raise BadInput("object: this model shows no patches by object")
 
     @property
-    def usual_method(self) -> Method:
-        """The method that is shown where none is asked for: the one that measured best, or rollout, or raw.
-
-        Of embeddings it is one that needs no second input.
-        """
-        known = self.json["attention"].get("best") or {"values": {}, "measure": ""}
-        sign = 1 if "lower is better" in known["measure"] else -1
-        fit = [method for method in self.methods if self.task != "feature-extraction" or method not in COMPARING]
-        measured = sorted(
-            (method for method in fit if method in known["values"]), key=lambda m: sign * known["values"][m]
-        )
-        if self.best in fit or not measured:
-            return self.best or ("rollout" if "rollout" in self.methods else "raw")
-        return measured[0]
+    def usual(self) -> Json:
+        """The method, and options of it, that are shown where no method is asked for, as the service says."""
+        found: Json = self.json["attention"]["usual"]
+        return found
 
 
 def read_description(json: Json) -> Description:

@@ -278,8 +278,8 @@ def streamed(model: Description, given: object, options: Json, client: Asker | N
 
 
 def with_method(model: Description, method: Method | None, options: Json) -> Json:
-    """Return options of attention with a method: where none is given, the model's usual one."""
-    return {"method": method or model.usual_method, **options}
+    """Return options of attention with a method: where none is given, the model's usual one with its options."""
+    return {**({"method": method} if method else model.usual), **options}
 
 
 def of_picture(model: Description, method: Method | None, options: Json) -> Json:
@@ -289,7 +289,7 @@ def of_picture(model: Description, method: Method | None, options: Json) -> Json
 
 def asked_attention(model: Description, options: Json) -> Json:
     """Return the options of the endpoint of attention alone."""
-    return calls.beside({"method": model.usual_method, **options})
+    return calls.beside(with_method(model, options.get("method"), options))
 
 
 def is_forgotten(error: NotFound, result: Result) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from contract.names import listed
-from service.explanations.query import methods_of
+from service.explanations.usual import usual
 from service.repository.models.served_model import ServedModel
 from service.runtime.providers import PROVIDERS
 from service.settings import Settings
@@ -54,7 +54,8 @@ def command_to_try(url: str, served: list[ServedModel], *, needs_key: bool) -> s
             return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"
         if has_picture:
             few = "top_k=1&" if model.endpoints[0] == "classify" else ""
-            method = "rollout" if "rollout" in methods_of(model.manifest) else "raw"
-            query = f"{few}attention={method}&digits=2"
+            options = {"method": "raw"} if model.manifest.detection else usual(model.manifest)
+            shown = "&".join(f"{name}={value}" for name, value in {**options, "digits": 2}.items())
+            query = f"{few}{shown.replace('method=', 'attention=')}"
             return f"curl {key}-H 'Content-Type: image/png' --data-binary @{PICTURE} '{endpoint}?{query}'"
     return f"curl {key}{url}/v1/models"

@@ -112,12 +112,13 @@ def problem(status, detail="queue: is full", **headers):
     return answer(status, content, "application/problem+json", **headers)
 
 
-def described(task="image-classification", methods=("raw", "rollout"), best=None, **changed):
+def described(task="image-classification", methods=("raw", "rollout"), best=None, usual=None, **changed):
     """Return a made description of a model."""
     known = {
         "name": "m", "version": "1", "task": task, "about": "", "endpoints": ["classify", "attention"], "ready": True,
         "labels": ["a", "b"], "inputs": {"height": 8, "width": 8}, "limits": {"inputs": 4},
-        "attention": {"methods": list(methods), "best": best, "kinds": {"encoder": {"layers": 2, "heads": 2}}},
+        "attention": {"methods": list(methods), "best": best, "usual": usual or {"method": "rollout"},
+                      "kinds": {"encoder": {"layers": 2, "heads": 2}}},
     }  # fmt: skip
     return read_description(known | changed)
 
@@ -140,7 +141,8 @@ def detector(kinds=KINDS, **changed):
     """Return a made description of a detector of four objects, of which `libra` measured best."""
     best = {"method": "libra", "measure": "share, higher is better", "values": {"libra": 0.9, "raw": 0.5}}
     methods = list(dict.fromkeys(method for kind in kinds.values() for method in kind["methods"]))
-    known = {"attention": {"methods": methods, "best": best, "kinds": kinds}, "endpoints": ["detect", "attention"]}
+    attention = {"methods": methods, "best": best, "usual": {"method": "libra"}, "kinds": kinds}
+    known = {"attention": attention, "endpoints": ["detect", "attention"]}
     return described(task="object-detection", **{**known, "detection": {"objects": 4, "threshold": 0.5}, **changed})
 
 

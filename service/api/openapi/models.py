@@ -98,6 +98,10 @@ class ModelAttention(Part):
 
     methods: list[Method]
     best: BestMethod | None = Field(description="null where it was not measured")
+    usual: dict[str, str | float] = Field(
+        description="options of attention that show best what was looked at, as far as is known; of a detector, for "
+        "one object"
+    )
     baselines: list[str] = Field(description="of integrated")
     kinds: dict[Kind, AttentionKind]
     fidelity: dict[str, str | float | list[list[int]]] = Field(

@@ -1,6 +1,7 @@
 import pytest
 from regard import BadInput
 from regard.models import read_description
+from regard.service import with_method
 
 from tests.client.conftest import ENCODER, described, detector
 
@@ -9,33 +10,11 @@ def best(method, measure="deletion, lower is better", **values):
     return {"method": method, "measure": measure, "values": values}
 
 
-@pytest.mark.parametrize(
-    ("given", "usual"),
-    [
-        ({}, "rollout"),
-        ({"methods": ["raw"]}, "raw"),
-        ({"best": best("libra", libra=0.1, raw=0.3), "methods": ["raw", "libra"]}, "libra"),
-        # of an embedding, what needs a second input is not usual
-        (
-            {
-                "task": "feature-extraction",
-                "methods": ["raw", "rollout", "norm", "libra"],
-                "best": best("libra", libra=0.1, raw=0.3, rollout=0.2, norm=0.4),
-            },
-            "rollout",
-        ),
-        (
-            {
-                "task": "feature-extraction",
-                "methods": ["raw", "rollout", "norm", "libra"],
-                "best": best("libra", "insertion", libra=0.9, raw=0.3, rollout=0.2, norm=0.4),
-            },
-            "norm",
-        ),
-    ],
-)
-def test_the_usual_method_is_what_measured_best(given, usual):
-    assert described(**given).usual_method == usual
+def test_the_usual_way_to_look_is_what_the_service_says():
+    shown = {"method": "rollout", "sinks": "out", "discard": 0.9}
+    model = described(usual=shown)
+    assert with_method(model, None, {"digits": 3}) == {**shown, "digits": 3}
+    assert with_method(model, "raw", {"layers": "all"}) == {"method": "raw", "layers": "all"}
 
 
 @pytest.mark.parametrize(
