@@ -174,7 +174,8 @@ class TooSlow(Refusal):
     status = HTTPStatus.GATEWAY_TIMEOUT
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"request: at most {seconds:g} seconds, given up")
+        less = "ask for less, such as fewer inputs or, of integrated, fewer steps"
+        super().__init__(f"request: at most {seconds:g} seconds, given up; {less}")
 
 
 @contextlib.contextmanager

@@ -363,7 +363,7 @@ def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
         assert most(lambda: digit(client, method="libra", diagnostics="true")) == 2 * one
         assert most(lambda: digit(client, method="libra", evaluate="deletion")) == one
         whole = most(lambda: digit(client, evaluate="compare"))
-        assert whole == (1 + 4 + 1 + 18) * one  # raw; raw, rollout, norm, relevance; libra; integrated
+        assert whole == (1 + 4 + 1 + 50) * one  # raw; raw, rollout, norm, relevance; libra; integrated
 
         def predictions(work):
             charged.clear()

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from contract.manifest import GradientMethod, KindName, Manifest
 from service.arrays import Array
 from service.batching.admission import Priority
-from service.explanations.answer import AttentionMap
-from service.explanations.query import AttentionQuery
+from service.explanations.answer import MOST_ERROR, AttentionMap
+from service.explanations.query import FINER, PATH_ENDS, AttentionQuery
 from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import KindQuery, Target
 from service.inputs.model_input import ModelInput
@@ -21,6 +21,8 @@ from service.repository.models.served_model import Prediction, ServedModel
 
 Figures = dict[str, object]
 
+SMALLEST_DIFFERENCE = 1e-6
+"""A smaller difference of scores counts as this."""
 MOST_JOBS = 256
 """Most runs of one input that wait in a lane at once; the runs of one target always wait together."""
 
@@ -36,6 +38,12 @@ class Explained:
     """For each layer, how the values add up: what an answer says of them."""
     answer: Prediction | None
     """The answer of the model, if it was asked for."""
+
+    @property
+    def is_rough(self) -> bool:
+        """True if values along a path miss too much of the difference that they explain."""
+        completeness: Any = self.figures[0].get("completeness", {})
+        return bool(completeness.get("relative_error", 0) > MOST_ERROR)
 
 
 async def explain_scores(
@@ -56,23 +64,52 @@ async def explain_scores(
     manifest = served.manifest
     method = cast(GradientMethod, query.method)  # the query is one by gradient
     read = READERS[method]
-    explained, runs, at_once = [], query.runs, max(1, MOST_JOBS // query.runs)
+
+    async def run(some: Sequence[Target], points: Sequence[float], *, answers: bool = False) -> list[list[Found]]:
+        """Return what the graph finds for each target, at each point."""
+        jobs = [jobs_of(manifest, item, query, target, other, points) for target in some]
+        if answers:
+            jobs[0][0] = replace(jobs[0][0], answers=True)
+        found = iter(await served.explain_scores(method, [job for own in jobs for job in own], priority))
+        return [[next(found) for _ in own] for own in jobs]
+
+    explained, at_once = [], max(1, MOST_JOBS // query.runs)
     for first in range(0, len(targets), at_once):
         some = targets[first : first + at_once]
-        jobs = [job for target in some for job in jobs_of(manifest, item, query, target, other)]
-        if answers and not first:
-            jobs[0] = replace(jobs[0], answers=True)
-        found = await served.explain_scores(method, jobs, priority)
-        explained += [
-            read(manifest, query, target, found[index * runs : (index + 1) * runs]) for index, target in enumerate(some)
-        ]
+        found = await run(some, path_of(query), answers=answers and not first)
+        own = [read(manifest, query, target, runs) for target, runs in zip(some, found, strict=True)]
+        rough = [index for index, one in enumerate(own) if query.refines and one.is_rough]
+        if rough:
+            further = await run([some[index] for index in rough], further_points(query.points))
+            for index, runs in zip(rough, further, strict=True):
+                own[index] = refined(own[index], runs, query.points)
+        explained += own
     return explained
 
 
+def path_of(query: AttentionQuery) -> list[float]:
+    """Return the points of a path at first, and its ends."""
+    return [*_middles(query.points), *PATH_ENDS]
+
+
+def further_points(count: int) -> list[float]:
+    """Return the points that make three times as many of `count`, which are among them."""
+    return [point for index, point in enumerate(_middles(FINER * count)) if index % FINER != FINER // 2]
+
+
+def _middles(count: int) -> list[float]:
+    return [(index + 0.5) / count for index in range(count)]
+
+
 def jobs_of(
-    manifest: Manifest, item: ModelInput, query: AttentionQuery, target: Target, other: Prediction | None
+    manifest: Manifest,
+    item: ModelInput,
+    query: AttentionQuery,
+    target: Target,
+    other: Prediction | None,
+    points: Sequence[float] = (),
 ) -> list[GradientJob]:
-    """Return the runs of a graph that explain a target: one, or one for each point of a path and its ends, 1 and 0.
+    """Return the runs of a graph that explain a target: one, or one for each point of a path.
 
     Controls that a graph does not take are left out when it runs.
     """
@@ -88,9 +125,7 @@ def jobs_of(
     if query.baseline is None:
         return [GradientJob(item, controls)]
     controls |= baseline_controls(item, query.baseline, manifest)
-    middles = (np.arange(query.points) + 0.5) / query.points
-    points = np.array([*middles, 1, 0], np.float32)
-    return [GradientJob(item, controls | {"point": point}) for point in points]
+    return [GradientJob(item, controls | {"point": np.array(point, np.float32)}) for point in points]
 
 
 def _read_relevance(manifest: Manifest, query: AttentionQuery, target: Target, found: Sequence[Found]) -> Explained:
@@ -126,14 +161,33 @@ def _read_integrated(manifest: Manifest, query: AttentionQuery, target: Target, 
         name: np.asarray(np.mean([one[name] for one in between], axis=0, dtype=np.float64), np.float32)[None, None]
         for name in kinds
     }
-    tokens = _total(values, 0)
-    score = float(whole["score"])
-    baseline = float(blank["score"])
-    completeness = {
-        "tokens": tokens, "score": score, "baseline": baseline, "error": tokens - (score - baseline),
-        **_precision(manifest),
-    }  # fmt: skip
-    return Explained(target, values, [{"completeness": completeness}], None)
+    ends = {"score": float(whole["score"]), "baseline": float(blank["score"]), **_precision(manifest)}
+    return Explained(target, values, [_completeness(values, ends, len(between))], None)
+
+
+def refined(one: Explained, further: Sequence[Found], points: int) -> Explained:
+    """Return what a path finds with further points, beside the `points` that it had."""
+    count = points + len(further)
+    values = {
+        name: np.asarray(
+            (old * np.float64(points) + np.sum([found[name] for found in further], axis=0, dtype=np.float64)) / count,
+            np.float32,
+        )
+        for name, old in one.values.items()
+    }
+    ends: Any = one.figures[0]["completeness"]
+    return replace(one, values=values, figures=[_completeness(values, ends, count)])
+
+
+def _completeness(values: Mapping[str, Array], ends: Mapping[str, Any], steps: int) -> Figures:
+    """Return how far the tokens add up to what the score is more than the baseline's.
+
+    `relative_error` is the share of that difference that they miss, or exceed.
+    """
+    tokens, difference = _total(values, 0), ends["score"] - ends["baseline"]
+    error = tokens - difference
+    relative = abs(error) / max(abs(difference), SMALLEST_DIFFERENCE)
+    return {"steps": steps, "completeness": {**ends, "tokens": tokens, "error": error, "relative_error": relative}}
 
 
 def _precision(manifest: Manifest) -> dict[str, str]:

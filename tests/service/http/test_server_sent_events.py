@@ -7,7 +7,7 @@ import json
 import pytest
 from prometheus_client import Counter
 
-from service.errors import Unacceptable
+from service.errors import TooSlow, Unacceptable
 from service.http.exchange import Exchange
 from service.http.server_sent_events import EventStream, event
 from service.http.unread_answers import SlicedAnswers, UnreadAnswers
@@ -140,7 +140,7 @@ async def test_the_deadline_ends_a_stream_with_an_error_also_for_a_client_that_r
     await asyncio.sleep(0.2)
     client.may_read.set()
     await sending
-    expected = {"status": 504, "detail": "request: at most 0.05 seconds, given up"}
+    expected = {"status": 504, "detail": TooSlow(0.05).args[0]}
     assert client.events == [("number", {"number": 0}), ("error", expected)]
 
 

@@ -16,6 +16,7 @@ from service.repository.explaining.gradients import (
     maps_of,
     maps_of_tokens,
     parts_of,
+    path_of,
 )
 from service.repository.models.generator import Generator
 from tests.samples.attention_queries import LAYERS, TOKENS, continuer, embedder, query_of, translator, vit
@@ -64,7 +65,7 @@ def test_relevance_is_told_its_rows_and_layers():
 
 def test_a_path_has_points_between_its_ends_and_the_ends_themselves():
     query = query_of(method="integrated", steps=4)
-    jobs = jobs_of(vit(), PIXELS, query, Target(0, ()), None)
+    jobs = jobs_of(vit(), PIXELS, query, Target(0, ()), None, path_of(query))
     assert [float(job.controls["point"]) for job in jobs] == [0.125, 0.375, 0.625, 0.875, 1, 0]
     assert len(jobs) == query.runs
     assert all(job.controls["point"].dtype == np.float32 and job.controls["blank"] == 1 for job in jobs)
@@ -96,6 +97,34 @@ async def test_runs_of_many_targets_wait_in_groups_and_come_back_in_order(monkey
     sizes.clear()
     await explain_scores(Counting(vit(), []), PIXELS, query_of(method="integrated", steps=9), targets[:2], "batch")
     assert sizes == [11, 11]
+
+
+@pytest.mark.parametrize("asked", [{}, {"steps": 16}])
+async def test_a_path_whose_points_are_too_few_gets_three_times_as_many_and_the_first_count_among_them(asked):
+    points = []
+
+    class Bent(Model):
+        async def explain_scores(self, method, jobs, priority):
+            own = [float(job.controls["point"]) for job in jobs]
+            points.extend(own)
+            return [{"encoder": np.full(TOKENS, peak(one) / TOKENS), "score": np.float32(one == 1)} for one in own]
+
+    def peak(point):
+        return 20.0 * (abs(point - 0.5) < 1 / 40)  # which none of 16 points meets, and two of 48
+
+    query = query_of(method="integrated", **asked)
+    (one,) = await explain_scores(Bent(vit(), []), PIXELS, query, [Target(0, ())], "interactive")
+    middles = [point for point in points if point not in (0, 1)]
+    steps = one.figures[0]["steps"]
+    assert sorted(middles) == pytest.approx([(index + 0.5) / steps for index in range(steps)])
+    expected = np.mean([peak(point) for point in middles])
+    assert one.values["encoder"].sum() == pytest.approx(expected, rel=1e-6)
+    found = one.figures[0]["completeness"]
+    assert found["tokens"] == pytest.approx(expected, rel=1e-6)
+    assert found["error"] == pytest.approx(expected - 1, rel=1e-5)
+    assert found["relative_error"] == pytest.approx(abs(expected - 1), rel=1e-5)
+    assert steps == asked.get("steps", 48)
+    assert len(points) == query.runs
 
 
 async def test_libra_returns_the_layers_asked_for_in_that_order_and_how_each_adds_up():

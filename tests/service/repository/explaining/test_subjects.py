@@ -36,17 +36,17 @@ def test_a_comparison_costs_two_curves_of_each_method_and_the_maps_of_all():
 
 def test_the_points_of_integrated_gradients_count_in_a_comparison():
     with_path = vit("raw", "relevance", "integrated")
-    assert cost(with_path, evaluate="compare") == (2 + 2 * (3 + 1) * INTERIOR, 1 + 1 + 16 + 2)
+    assert cost(with_path, evaluate="compare") == (2 + 2 * (3 + 1) * INTERIOR, 1 + 1 + 48 + 2)
 
 
 def test_a_method_without_one_row_is_left_out_and_a_comparison_of_none_is_refused():
     (kind,) = vit("raw", "rollout", "integrated").attention
     averaged = vit().model_copy(update={"attention": (kind.model_copy(update={"prefix": 0, "pooled": "all"}),)})
-    assert cost(averaged, evaluate="compare") == (2 + 2 * (3 + 1) * INTERIOR, 20)  # the mean of all patches is one row
+    assert cost(averaged, evaluate="compare") == (2 + 2 * (3 + 1) * INTERIOR, 52)  # the mean of all patches is one row
     plain = kind.model_copy(update={"prefix": 0, "grid": None})
     assert cost(vit().model_copy(update={"attention": (plain,)}), evaluate="compare") == (
         2 + 2 * (1 + 1) * INTERIOR,
-        18,
+        50,
     )
     none = vit().model_copy(update={"attention": (plain.model_copy(update={"methods": ("raw", "rollout")}),)})
     with pytest.raises(Unacceptable, match=r"^evaluate: compare needs a method whose map has one row, and this model"):

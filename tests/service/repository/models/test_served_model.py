@@ -15,7 +15,7 @@ from service.errors import TooLarge
 from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
 from service.options.attention import AttentionOptions
-from service.repository.explaining.gradients import jobs_of
+from service.repository.explaining.gradients import jobs_of, path_of
 from service.repository.models import batches
 from service.repository.models.gradient_jobs import stacked
 from service.repository.models.graph_controls import controls_of
@@ -86,7 +86,7 @@ def asked(served, items, method):
     query = served.query(AttentionOptions(method=method, diagnostics=method == "raw", **rows))
     if query.by_gradient:
         jobs = [
-            jobs_of(served.manifest, item, query, Target(index % 10, (index % 50,)), None)[0]
+            jobs_of(served.manifest, item, query, Target(index % 10, (index % 50,)), None, path_of(query))[0]
             for index, item in enumerate(items)
         ]
         return method, stacked(jobs, served.manifest.graphs[method])
