@@ -12,9 +12,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.quality import cost, images, judge, objects, page, texts
+from benchmarks.quality import cost, images, judge, objects, page, photos, texts
 from export.bundled import SOURCES
 from export.errors import CheckpointError
+from export.plan import Source
 from model.catalogue import BUNDLED
 
 ROOT = Path(__file__).parent.parent.parent
@@ -37,14 +38,14 @@ def aligned(name: str) -> dict:
     return texts.alignment_table(source, texts.asked_of(name, source), report)
 
 
-def minilm() -> dict | None:
-    """Measure the model whose weights come in a package, if that is installed."""
+def packaged(name: str, measure: Callable[[Source, Callable[[str], None]], dict]) -> dict | None:
+    """Measure a model whose weights come in a package, if that is installed."""
     try:
-        source = SOURCES["minilm"]()
+        source = SOURCES[name]()
     except CheckpointError as error:
         report(f"left out: {error}")
         return None
-    return texts.sentence_table(source, report)
+    return measure(source, report)
 
 
 def judged() -> dict | None:
@@ -66,7 +67,8 @@ PARTS: dict[str, Callable[[], dict | None]] = {
     "dates": lambda: aligned("dates"),
     "dates-clm": lambda: aligned("dates-clm"),
     "dates-mlm": lambda: aligned("dates-mlm"),
-    "minilm": minilm,
+    "minilm": lambda: packaged("minilm", texts.sentence_table),
+    "photos": lambda: packaged("photos", photos.photo_table),
     "judge": judged,
     "cost": lambda: cost.cost_table(SOURCES["digits"](), SOURCES["dates"](), report),
 }

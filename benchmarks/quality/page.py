@@ -28,6 +28,7 @@ def written(results: Mapping[str, Any]) -> str:
         "objects": objects,
         "reversal": rows_of_reversal,
         "minilm": sentences,
+        "photos": photographs,
         "judge": judge,
         "cost": cost,
     }
@@ -345,6 +346,17 @@ SHORT: dict[str, Callable[[Any], str]] = {
     "captions": short_captions,
     "objects": short_objects,
 }
+
+
+def photographs(found: Mapping[str, Any]) -> str:
+    """Return what is seen of each map in each style."""
+    rows = []
+    for style, maps in found["styles"].items():
+        for name, one in maps.items():
+            numbers = (one["changed"], one["mass"], one["least"], one["order"])
+            rows.append([name, style, *(f"{number:.2f}" for number in numbers)])
+    head = ["map", "drawn", "pixels seen", "of the map", "of the least seen", "in its order"]
+    return table(head, sorted(rows, key=lambda row: row[0]))
 
 
 # Recommendations.

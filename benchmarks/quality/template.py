@@ -119,6 +119,15 @@ layers, and the other layers stand below.
 
 {objects}
 
+## Is it seen? Photographs
+
+`photos` (DINOv2 ViT-S/14) on its four examples, the row of the class token. A pixel is seen if its colour differs from
+that of the ground alone, the same picture with a map of zeros, by more than 5 (CIE 1976), where the model looks. Beside
+the share of the pixels stands the share of the map that lies on them, in the mean and of the map that is seen least; and
+Spearman's correlation of how far a cell's colours are from the ground with its value.
+
+{photos}
+
 ## Does it depend on the weights?
 
 The rank correlation of the maps of a trained model with those of the same definition with random weights (Adebayo et

@@ -33,8 +33,9 @@ class AttentionOptions(TypedDict, total=False):
     """The class, mask, generated token or detected object that relevance, libra and integrated explain."""
     threshold: float
     """Of a detector: the probability from which an object counts as found, and has a row; else that of the answer."""
-    against: Mapping[str, str | int]
-    """The class, token or other input that it is explained against: `{"label": "7"}`, `{"text": "..."}`."""
+    against: Mapping[str, object] | object
+    """What it is explained against: a class or a token (`{"label": "7"}`), or for embeddings the other input, as the
+    model takes it (a text, a picture), or a result that was answered for it."""
     sides: Literal["own", "both"]
     baseline: Literal["empty", "mask", "padding", "zero"]
     steps: bool | int
@@ -42,6 +43,7 @@ class AttentionOptions(TypedDict, total=False):
     fusion: Literal["mean", "max", "min"]
     start_layer: int
     discard: float
+    sinks: Literal["keep", "out"]
     align: Literal["emit", "input"]
     hard: bool
     merge: Literal["words"]
@@ -57,6 +59,8 @@ class PictureOptions(AttentionOptions, total=False):
     """Pixels, 64 to 4096; of an image, its own width by default."""
     colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"]
     opacity: float
+    ground: Literal["grey", "photo"]
+    scale: Literal["clipped", "full"]
 
 
 class AskedAttention(AttentionOptions, total=False):
@@ -77,6 +81,15 @@ class Token:
     """In a pair of texts, the one that it is in: 0 or 1."""
 
 
+@dataclass(frozen=True)
+class Sink:
+    """A head that gives most of its attention to one patch, whichever token asks."""
+
+    layer: int
+    head: int
+    share: float
+
+
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
     """Figures of every head of one kind of attention: means over its rows."""
@@ -86,6 +99,7 @@ class Diagnosis:
     """Of a row that looks everywhere alike, in nats."""
     heads: Mapping[str, npt.NDArray[np.float64]]
     """(layers, heads) each: `entropy` in nats, `special` weight on special tokens, `distance` in pixels, ..."""
+    sinks: Sequence[Sink] = ()
 
 
 @dataclass(frozen=True)
@@ -338,8 +352,10 @@ def _token(json: Json) -> Token:
 
 
 def _diagnosis(json: Json) -> Diagnosis:
-    heads = {name: np.array(value, np.float64) for name, value in json.items() if isinstance(value, list)}
-    return Diagnosis(json["kind"], json["max_entropy"], heads)
+    sinks = [Sink(**one) for one in json.get("sinks", ())]
+    figures = {name: value for name, value in json.items() if isinstance(value, list) and name != "sinks"}
+    heads = {name: np.array(value, np.float64) for name, value in figures.items()}
+    return Diagnosis(json["kind"], json["max_entropy"], heads, sinks)
 
 
 def _evaluation(json: Json, method: str) -> Evaluation:

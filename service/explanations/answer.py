@@ -26,6 +26,8 @@ Values: TypeAlias = npt.NDArray[np.float32]
 Diagnostics: TypeAlias = list[dict[str, object]]
 """Entropy and other figures of each kind's layers and heads."""
 
+MOST_ERROR = 0.05
+"""The largest share of a difference of scores that values along a path may miss."""
 SMALLEST_RANGE = 1e-30
 """Bytes of a map whose values differ by less are scaled as if they differed by this, so that no scale is 0."""
 
@@ -154,7 +156,8 @@ class AttentionAnswer:
         width = self.query.options.width
         if self.evaluation:
             return curves.draw(self.evaluation, max_pixels, width)
-        style = drawing.Style(self.query.options.colormap, self.query.options.opacity)
+        options = self.query.options
+        style = drawing.Style(options.colormap, options.opacity, options.ground, options.scale)
         shown = self.without_identity().merged()
         kind = shown.maps[0].kind
         if self.picture and sent is not None and kind.grid:
@@ -164,6 +167,8 @@ class AttentionAnswer:
                     one.values[head, row, one.kind.patches].reshape(one.kind.grid or (1, -1)),
                     self._in_two_colours(one),
                     shown._box_of(one.kind, position),
+                    bool(one.entry.get("normalized")),
+                    _caution(one),
                 )
                 for one in shown.maps
                 for head in range(one.values.shape[0])
@@ -175,7 +180,11 @@ class AttentionAnswer:
         queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
         keys = shown._names(kind.key)
         panels = [
-            drawing.Panel(self._title(one, head), one.values[head], self._in_two_colours(one))
+            drawing.Panel(
+                ", ".join(filter(None, (_caution(one), self._title(one, head)))),
+                one.values[head],
+                self._in_two_colours(one),
+            )
             for one in shown.maps
             for head in range(one.values.shape[0])
         ]
@@ -287,6 +296,13 @@ class AttentionAnswer:
 def _entry(one: AttentionMap) -> dict[str, object]:
     """Return what an answer says of a map beside its values."""
     return {**one.entry, "shape": list(one.values.shape)}
+
+
+def _caution(one: AttentionMap) -> str:
+    """Return what must be said of the values of a path that miss much of what they explain; else nothing."""
+    entries: Any = [one.entry, *(one.entry.get("targets") or ())]  # type: ignore[misc] # a list, where it is
+    missed = [entry["completeness"]["relative_error"] for entry in entries if "completeness" in entry]
+    return f"misses {max(missed):.0%}" if missed and max(missed) > MOST_ERROR else ""
 
 
 def quantized(values: Values) -> tuple[npt.NDArray[np.uint8], dict[str, object]]:

@@ -113,5 +113,7 @@ def check_picture(
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
     keys = lengths[query.shown(query.kinds[0].kind).key]
     space.take(
-        drawing.overlay_size(*image, panels, width) if image else matrix_drawing.matrix_size(rows, keys, panels, width)
+        drawing.overlay_size(*image, panels, width, titled=query.rules.path)
+        if image
+        else matrix_drawing.matrix_size(rows, keys, panels, width)
     )

@@ -7,7 +7,7 @@ range: what speaks for the answer is red, what speaks against it blue, and where
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw
 from service.errors import TooLarge
 from service.explanations.colormaps import AGAINST_AND_FOR, COLORMAPS, Colormap
 from service.explanations.lettering import INK, PAPER, fitting, font_of, readable
+from service.explanations.scale import Scale, count_above, overlay_range
 from service.inputs.model_input import Box, Pixels
 
 Values: TypeAlias = npt.NDArray[np.floating]
@@ -29,13 +30,22 @@ TEXT_HEIGHTS_PER_IMAGE_WIDTH = 28  # a title's text is 1/28 of the image's width
 SHRINKING_GAP = 2.0  # a photograph is first shrunk by whole numbers to twice the size that is drawn: half of the time
 
 
+GREY = np.array([0.30, 0.59, 0.11], np.float32)
+"""What red, green and blue add to a grey: the weights of the blend mode by which the page does it."""
+SEEN, UNSEEN = 0.8, 0.4  # brightness of a grey ground, where the model looks and beside it
+
+
 @dataclass(frozen=True)
 class Style:
-    """The style of a heat map."""
+    """The style of a heat map. A matrix has its colormap alone."""
 
     colormap: Colormap = "viridis"
-    opacity: float = 0.6
-    """The opacity of heat over an image where it is hottest, 0 to 1. A matrix ignores it."""
+    opacity: float = 0.8
+    """The opacity of heat over an image where it is hottest, 0 to 1."""
+    ground: Literal["grey", "photo"] = "grey"
+    """What is under the heat: the image in grey, darker where the model does not look, or as it was sent."""
+    scale: Scale = "clipped"
+    """Where colours end: where most values are seen (`end_of_colours`), or at the largest."""
 
 
 @dataclass(frozen=True)
@@ -48,42 +58,10 @@ class Panel:
     """True if it is drawn in two colours with zero in the middle."""
     outline: Box | None = None
     """A rectangle of the image that is drawn over the heat: where the object is that the map belongs to."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The values that a map is coloured from and to."""
-
-    low: float
-    high: float
-    signed: bool
-
-    def shares(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-        """Return values scaled from 0 at `low` to 1 at `high`. If these are equal, all are cold, or in the middle."""
-        if self.high == self.low:
-            return np.full(values.shape, 0.5 if self.signed else 0, np.float32)
-        return ((values - self.low) / (self.high - self.low)).clip(0, 1).astype(np.float32)
-
-    @property
-    def numbers(self) -> tuple[str, str]:
-        """Return the ends as texts."""
-        low, high = (f"{end:.3g}" for end in (self.low or 0.0, self.high or 0.0))  # no minus before a zero
-        return low, high
-
-
-def overlay_range(values: npt.NDArray[np.float64], *, signed: bool) -> Range:
-    """Return the range over an image: from the least value to the largest or, signed, as far below zero as above."""
-    return _signed_range(values) if signed else Range(values.min(), values.max(), signed=False)
-
-
-def matrix_range(values: npt.NDArray[np.float64], *, signed: bool) -> Range:
-    """Return the range in a matrix: from zero to the largest value or, signed, as far below zero as above."""
-    return _signed_range(values) if signed else Range(0, values.max(initial=0), signed=False)
-
-
-def _signed_range(values: npt.NDArray[np.float64]) -> Range:
-    most = float(np.abs(values).max(initial=0))
-    return Range(-most, most, signed=True)
+    shares: bool = False
+    """True if values are shares of a whole, which are read as per cent."""
+    caution: str = ""
+    """What must be said of the values: it is written above, also where there is one panel."""
 
 
 @dataclass(frozen=True)
@@ -145,14 +123,15 @@ def overlay(
 ) -> Image.Image:
     """Return the image (`L` or `RGB`) with the heat map of each panel over it, or as it is. Grids cover the box.
 
-    A single panel has the size of the image and no title. Heat goes from the minimum of a panel to its maximum; where
-    it is signed, two colours go from zero to the largest size of a value. At the minimum or at zero, and outside the
-    box, the image is unchanged. If the picture is to have a `width`, the image is scaled first, not what is drawn.
-    Raises TooLarge for a picture of more than `max_pixels`.
+    A single panel without a caution has the size of the image and no title. Heat goes from the minimum of a panel to
+    the end of its colours; where it is signed, two colours go from zero to it. At the minimum or at zero, and outside
+    the box, the ground alone is seen. If the picture is to have a `width`, the image is scaled first, not what is
+    drawn. Raises TooLarge for a picture of more than `max_pixels`.
     """
-    size = overlay_size(*image.size, len(panels), width)
+    titled = len(panels) > 1 or any(panel.caution for panel in panels)
+    tiles = _tiles(*image.size, len(panels), width) if titled else None
+    size = overlay_size(*image.size, len(panels), width, titled=titled)
     check_size(size, max_pixels)
-    tiles = None if len(panels) < 2 else _tiles(*image.size, len(panels), width)
     drawn = (tiles.width, tiles.height) if tiles else size
     across, down = drawn[0] / image.width, drawn[1] / image.height
     box = (box[0] * across, box[1] * down, box[2] * across, box[3] * down)
@@ -167,7 +146,7 @@ def overlay(
 
     if tiles is None:
         return drawn_of(panels[0]) if panels else image.convert("RGB")
-    sheet = tiles.sheet([panel.title for panel in panels])
+    sheet = tiles.sheet([_titled(panel, style) for panel in panels])
     for index, panel in enumerate(panels):
         sheet.paste(drawn_of(panel), tiles.corner(index))
     return sheet
@@ -184,9 +163,11 @@ def _outline(image: Image.Image, box: Box) -> None:
         pen.rectangle(edges, outline=colour, width=line)
 
 
-def overlay_size(width: int, height: int, panels: int, picture_width: int | None = None) -> tuple[int, int]:
-    """Return the size of what `overlay` draws of an image of this size."""
-    if panels > 1:
+def overlay_size(
+    width: int, height: int, panels: int, picture_width: int | None = None, *, titled: bool = False
+) -> tuple[int, int]:
+    """Return the size of what `overlay` draws of an image of this size. A single panel with a caution is `titled`."""
+    if titled or panels > 1:
         return _tiles(width, height, panels, picture_width).size
     return (width, height) if picture_width is None else (picture_width, _height(width, height, picture_width))
 
@@ -226,28 +207,65 @@ def check_size(size: tuple[int, int], max_pixels: int) -> None:
         )
 
 
+def _titled(panel: Panel, style: Style) -> str:
+    """Return the title of a panel, with what is above the end of its colours."""
+    values = finite(panel.values)
+    above = count_above(values, overlay_range(values, signed=panel.signed, scale=style.scale))
+    title = ", ".join(filter(None, (panel.caution, panel.title)))
+    if not above:
+        return title
+    most = float((np.abs(values) if panel.signed else values).max())
+    number = f"{100 * most:.3g} %" if panel.shares else f"{most:.3g}"
+    return f"{title}, {above} {'patch' if above == 1 else 'patches'} above: up to {number}"
+
+
 def _heated(image: Image.Image, box: Box, panel: Panel, style: Style) -> Image.Image:
     """Return the image under the heat map. It is computed in bands, to hold no second copy of a large image."""
     heated = image.convert("RGB")  # a copy, whatever the mode was
-    values = finite(panel.values)
     columns, rows = _covered(box[0], box[2], image.width), _covered(box[1], box[3], image.height)
     if not columns or not rows:
-        return heated
-    shares = overlay_range(values, signed=panel.signed).shares(values)
-    wide = shares @ _weights(columns, box[0], box[2], values.shape[1]).T  # (rows of the grid, pixels across)
-    down = _weights(rows, box[1], box[3], values.shape[0])  # (pixels down, rows of the grid)
-    colours = _overlay_colours(panel, style)
-    coldest = -style.opacity if panel.signed else 0.0  # the sign says which of two colours it is
-    heat = np.abs(np.linspace(coldest, style.opacity, len(colours), dtype=np.float32))[:, None]  # (level, 1)
-    image_share, heat_colours = 1 - heat, heat * colours
-    step = max(1, BAND_PIXELS // len(columns))
-    for start in range(0, len(rows), step):
-        levels = levels_of(down[start : start + step] @ wide, colours)
-        top = rows.start + start
-        band = np.asarray(heated.crop((columns.start, top, columns.stop, top + len(levels))))
-        shaded = band * image_share[levels] + heat_colours[levels] + np.float32(0.5)
-        heated.paste(Image.fromarray(shaded.astype(np.uint8)), (columns.start, top))
+        columns = rows = range(0)
+    heat = _Heat(box, panel, style, columns, rows) if rows else None
+    step = max(1, BAND_PIXELS // image.width)
+    for top in range(0, image.height, step):
+        bottom = min(top + step, image.height)
+        band = np.asarray(heated.crop((0, top, image.width, bottom)))
+        covered = range(max(top, rows.start), max(min(bottom, rows.stop), top, rows.start))
+        seen = slice(covered.start - top, covered.stop - top), slice(columns.start, columns.stop)
+        shaded = _grey(band, seen) if style.ground == "grey" else band.astype(np.float32)
+        if heat and covered:
+            shaded[seen] = heat.over(shaded[seen], covered)
+        heated.paste(Image.fromarray((shaded + np.float32(0.5)).astype(np.uint8)), (0, top))
     return heated
+
+
+class _Heat:
+    """The colours of a panel over the pixels that its grid covers."""
+
+    def __init__(self, box: Box, panel: Panel, style: Style, columns: range, rows: range) -> None:
+        values = finite(panel.values)
+        shares = overlay_range(values, signed=panel.signed, scale=style.scale).shares(values)
+        self.wide = shares @ _weights(columns, box[0], box[2], values.shape[1]).T  # (rows of the grid, pixels across)
+        self.down = _weights(rows, box[1], box[3], values.shape[0])  # (pixels down, rows of the grid)
+        self.first = rows.start
+        self.table = _overlay_colours(panel, style)
+        coldest = -style.opacity if panel.signed else 0.0  # the sign says which of two colours it is
+        heat = np.abs(np.linspace(coldest, style.opacity, len(self.table), dtype=np.float32))[:, None]  # (level, 1)
+        self.ground_share, self.colours = 1 - heat, heat * self.table
+
+    def over(self, ground: npt.NDArray[np.float32], rows: range) -> npt.NDArray[np.float32]:
+        """Return pixels (rows, columns, 3) under the heat."""
+        levels = levels_of(self.down[rows.start - self.first : rows.stop - self.first] @ self.wide, self.table)
+        mixed: npt.NDArray[np.float32] = ground * self.ground_share[levels] + self.colours[levels]
+        return mixed
+
+
+def _grey(band: Pixels, seen: tuple[slice, slice]) -> npt.NDArray[np.float32]:
+    """Return pixels (height, width, 3) in grey, less bright, and still less where they are not `seen`."""
+    light = band @ GREY
+    brightness = np.full(light.shape, UNSEEN, np.float32)
+    brightness[seen] = SEEN
+    return np.repeat((light * brightness)[:, :, None], 3, axis=2)
 
 
 def _covered(low: float, high: float, length: int) -> range:

@@ -14,17 +14,16 @@ from PIL import Image, ImageDraw
 from service.explanations.colormaps import COLORMAPS, SIGNED
 from service.explanations.drawing import (
     Panel,
-    Range,
     Style,
     Tiles,
     check_size,
     columns_of,
     finite,
     levels_of,
-    matrix_range,
     panel_width,
 )
 from service.explanations.lettering import FRAME, INK, LONGEST_LABEL, PAPER, fitting, font_of, label, longest
+from service.explanations.scale import Range, matrix_range
 from service.inputs.model_input import Pixels
 
 LEAST_CELL_SIDE, LARGEST_CELL_SIDE = 14, 28  # pixels of the side of a cell

@@ -29,14 +29,18 @@ Form: TypeAlias = Literal["json", "npz", "png"]
 MOST_RUNS = 4096
 """The most runs of graphs that explain what one request asks for."""
 NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
+STYLES_OF_MAPS = {"colormap", "opacity", "ground", "scale"}
+"""Options that a picture of curves does not show."""
 WITHOUT_EFFECT: dict[Form, set[str]] = {
-    "json": {"dtype", "colormap", "opacity", "width"},
-    "npz": {"encoding", "colormap", "opacity", "width"},
+    "json": {"dtype", "width"} | STYLES_OF_MAPS,
+    "npz": {"encoding", "width"} | STYLES_OF_MAPS,
     "png": {"encoding", "dtype", "diagnostics", "hard", "sides", "pool"},
 }
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""
-STYLES_OF_MAPS = {"colormap", "opacity"}
-"""Options that a picture of curves does not show."""
+FINER = 3
+"""A path whose first points are too few gets as many times their number: each is then the middle one of three."""
+PATH_ENDS = (1.0, 0.0)
+"""The points of a path at which only the score is computed: the input, and the baseline."""
 ONE_ROW = "evaluate: needs one map of one row; ask for one layer, fused heads, one query and target"
 
 
@@ -74,13 +78,20 @@ class AttentionQuery:
 
     @property
     def points(self) -> int:
-        """Points of the path of integrated gradients."""
+        """Points of the path of integrated gradients, at first."""
         return points_of(self.options)
 
     @property
+    def refines(self) -> bool:
+        """True if a path has more points where the first are too few, since the request does not say how many."""
+        return self.rules.path and not self.options.steps
+
+    @property
     def runs(self) -> int:
-        """How often a graph runs for each target: at each point of a path and at its ends, or once."""
-        return self.points + 2 if self.rules.path else 1
+        """How often a graph runs for each target at most: at each point of a path and at its ends, or once."""
+        if not self.rules.path:
+            return 1
+        return self.points * (FINER if self.refines else 1) + len(PATH_ENDS)
 
     @property
     def diagnosed_apart(self) -> int:
@@ -227,12 +238,13 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     return f"method {method}: {reason}{other}"
 
 
-def check_runs(count: int) -> None:
+def check_runs(count: int, query: AttentionQuery) -> None:
     """Raise TooLarge if a request would run graphs more often than `MOST_RUNS`."""
     if count > MOST_RUNS:
+        fewer = f"steps={query.points} or less" if query.refines else "fewer steps"
         raise TooLarge(
             f"attention: at most {MOST_RUNS} runs a request, this one would have {count}; "
-            "ask for fewer targets, steps or inputs"
+            f"ask for fewer targets or inputs, or for {fewer}"
         )
 
 
@@ -312,8 +324,17 @@ def _check_layers_and_rows(
 ) -> None:
     """Refuse layers and rows that the method does not have."""
     rules = METHODS[method]
-    if not rules.follows and (options.discard or options.start_layer is not None):
-        raise Unacceptable(f"{'discard' if options.discard else 'start_layer'}: is for rollout")
+    following = {
+        "discard": options.discard,
+        "start_layer": options.start_layer is not None,
+        "sinks": options.sinks == "out",
+    }
+    if not rules.follows and any(following.values()):
+        raise Unacceptable(f"{next(name for name, given in following.items() if given)}: is for rollout")
+    if following["sinks"] and not any(kind.has_sinks for kind in kinds):
+        raise Unacceptable(
+            "sinks: is for images whose tokens all see all patches; this model has none, or looks in windows"
+        )
     if options.discard and any(kind.windows for kind in kinds):
         raise Unacceptable("discard: is of maps of all tokens, and those of this model look around in windows")
     if options.start_layer is not None and options.layers is not None:

@@ -59,13 +59,20 @@ class AttentionOptions(Options):
     )
     fusion: Literal["mean", "max", "min"] | None = Field(None, description="of rollout, the same as heads")
     discard: Number = Field(0.0, ge=0, lt=1, description="for rollout: share of a layer's smallest weights set to 0")
+    sinks: Literal["keep", "out"] = Field(
+        "keep",
+        description="for rollout of images: out leaves out each head that gives more than half of its attention to one "
+        "patch, whatever it is asked",
+    )
     start_layer: int | None = Field(None, description="for rollout: the first layer, the earlier ones left out")
     align: Literal["emit", "input"] = Field(
         "emit", description="the row of a generated token: where it came out, or where it went in"
     )
     hard: bool = Field(False, description="also the source token that each row of cross looks at most")
     merge: Literal["words"] | None = Field(None, description="columns of a word's tokens summed, rows averaged")
-    diagnostics: bool = Field(False, description="also entropy, mass on special tokens, distance, by layer and head")
+    diagnostics: bool = Field(
+        False, description="also entropy, mass on special tokens, distance and sink, by layer and head"
+    )
     evaluate: Annotated[Any, read_words("deletion", "insertion", "compare")] = Field(
         (),
         description="the probability of what is explained, as patches or tokens are deleted or inserted in the order "
@@ -73,7 +80,8 @@ class AttentionOptions(Options):
     )
     steps: Annotated[bool | int, read_steps()] = Field(
         False,
-        description=f"of integrated: points of the path, 1 to {MOST_STEPS}, by default {DEFAULT_STEPS}; "
+        description=f"of integrated: points of the path, 1 to {MOST_STEPS}, by default {DEFAULT_STEPS}, and "
+        "three times as many where these miss more than 5 % of the difference that is explained; "
         "or with stream, true: each token's event holds its row of cross",
     )
     format: Literal["json", "npz", "png"] | None = Field(None, description="by Accept, by default; else json")
@@ -98,4 +106,14 @@ class AttentionOptions(Options):
         description="of png: pixels of the whole picture; by default that of the image, or what its texts need",
     )
     colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] = Field("viridis", description="of png")
-    opacity: Number = Field(0.6, ge=0, le=1, description="of a png's heat over the image, where it is hottest")
+    opacity: Number = Field(0.8, ge=0, le=1, description="of a png's heat over the image, where it is hottest")
+    ground: Literal["grey", "photo"] = Field(
+        "grey",
+        description="of a png, under the heat: the image in grey, darker where the model does not look; or as it was "
+        "sent",
+    )
+    scale: Literal["clipped", "full"] = Field(
+        "clipped",
+        description="of a png's heat over an image: colours end at the 98th percentile of the values that are not 0, "
+        "or higher, so that at most half of the sum is above; or at the largest value",
+    )

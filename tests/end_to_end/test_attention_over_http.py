@@ -383,7 +383,7 @@ def test_an_answer_in_base64_is_refused_by_its_own_size(light):
 
 @pytest.mark.parametrize("accept", ["image/png", "text/html;q=0.9, image/*", "image/png;q=1, */*;q=0.5"])
 def test_a_png_is_the_image_that_was_sent_with_the_map_on_it(client, accept):
-    answer = post(client, headers={"Accept": accept}, method="rollout")
+    answer = post(client, headers={"Accept": accept}, method="rollout", ground="photo")
     assert answer.headers["Content-Type"] == "image/png"
     shown = np.asarray(Image.open(io.BytesIO(answer.content)).convert("RGB"), float)
     sent = np.asarray(Image.open(io.BytesIO(SEVEN)).convert("RGB"), float)

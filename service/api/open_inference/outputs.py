@@ -22,7 +22,9 @@ ATTENTION = "attention"
 """The output that holds the document of attention; the tensors of its kinds are `attention.<kind>`."""
 FLOAT_BYTES, NUMBER_BYTES = 4, 16
 """Of one number of a tensor, in binary, and at most in JSON."""
-OF_DOCUMENTS = frozenset("colormap diagnostics digits dtype encoding evaluate format hard opacity sides width".split())
+OF_DOCUMENTS = frozenset(
+    "colormap diagnostics digits dtype encoding evaluate format ground hard opacity scale sides width".split()
+)
 """Options of attention that a document shows, or a picture, and tensors do not."""
 
 

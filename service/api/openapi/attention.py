@@ -97,6 +97,9 @@ class Completeness(Part):
     score: float
     baseline: float = Field(description="the score of the baseline")
     error: float = Field(description="of the sum: tokens - (score - baseline)")
+    relative_error: float = Field(
+        description="its size as a share of that difference; where it is above 0.05 the values say little"
+    )
     precision: str | None = Field(None, description="that the scores are computed in, where predictions have another")
 
 
@@ -124,6 +127,7 @@ class ExplainedToken(Part):
     against: ExplainedClass | None = None
     conserved: Conserved | None = None
     completeness: Completeness | None = None
+    steps: int | None = Field(None, description="of integrated: points of its path")
     parts: Parts | None = None
 
 
@@ -152,7 +156,7 @@ class Map(Part):
     against: ExplainedClass | None = Field(None, description="what the target is explained against")
     conserved: Conserved | None = None
     completeness: Completeness | None = None
-    steps: int | None = Field(None, description="of integrated: points of the path")
+    steps: int | None = Field(None, description="of integrated: points of the path; of several targets, the fewest")
     baseline: str | None = Field(None, description="of integrated: where the path begins")
     aligned: list[list[int]] | None = Field(
         None, description="of cross with `hard`: by head, the column that each row looks at most"
@@ -165,6 +169,14 @@ class Map(Part):
     values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
 
 
+class Sink(Part):
+    """A head that gives most of its attention to one patch, whichever token asks."""
+
+    layer: int
+    head: int
+    share: float = Field(description="of the attention of all rows, that of the patch")
+
+
 class Diagnostics(Part):
     """Figures of the layers and heads of one kind, each a list for each layer of a number for each head."""
 
@@ -173,6 +185,10 @@ class Diagnostics(Part):
     entropy: list[list[float]] = Field(description="of a row, in nats, the mean of all rows")
     special: list[list[float]] = Field(description="the mass on special tokens")
     distance: list[list[float]] | None = Field(None, description="of images: to the patches that are looked at")
+    sink: list[list[float]] | None = Field(
+        None, description="of images, but not in windows: the largest share of all rows' attention that one patch has"
+    )
+    sinks: list[Sink] | None = Field(None, description="with `sink`: the heads where it is more than a half")
 
 
 class RandomCurve(Part):

@@ -14,7 +14,14 @@ from service.explanations.lettering import GLYPHS, LONGEST_LABEL, MISSING_GLYPH,
 from service.explanations.matrix_drawing import TEXT_SHARE_OF_CELL, cell_side, lay_out, matrix, matrix_size
 
 LIMIT = 10**8
-OPAQUE = Style("gray", 1.0)
+
+
+def plain(colormap="viridis", opacity=0.6):
+    """Return the style of heat from the least value to the largest over the image as it was sent."""
+    return Style(colormap, opacity, ground="photo", scale="full")
+
+
+OPAQUE = plain("gray", 1.0)
 BOXES = [(0, 0, 60, 40), (10, 5, 45, 33), (12.4, 3.7, 40.1, 30.2), (-20.3, -7, 51.5, 70), (-1e6, -1e6, 1.1e6, 1e6)]
 
 
@@ -88,7 +95,7 @@ def test_the_ends_and_the_middle_of_colour_maps_are_the_known_ones(name, ends):
 @pytest.mark.parametrize("mode", ["L", "RGB"])
 def test_one_panel_has_the_size_of_the_image_whatever_its_title(size, mode):
     image = grain(*size, mode)
-    picture = pixels(overlay(image, (0, 0, *size), [Panel("layer 0", np.eye(3))], Style(), LIMIT))
+    picture = pixels(overlay(image, (0, 0, *size), [Panel("layer 0", np.eye(3))], plain(), LIMIT))
     assert picture.shape == (size[1], size[0], 3)
     assert overlay_size(*size, 1) == size
 
@@ -97,7 +104,7 @@ def test_one_panel_has_the_size_of_the_image_whatever_its_title(size, mode):
 @pytest.mark.parametrize("mode", ["L", "RGB"])
 def test_outside_the_box_the_image_is_as_it_was(box, mode):
     image = grain(mode=mode)
-    picture = drawn(image, box, np.array([[2.0, 2.0], [1.0, 1.0]]), Style("viridis", 0.9))
+    picture = drawn(image, box, np.array([[2.0, 2.0], [1.0, 1.0]]), plain("viridis", 0.9))
     changed = (picture != np.asarray(image.convert("RGB"))).any(axis=2)
     assert not changed[~inside(box, 60, 40)].any()
     assert changed.any() == inside(box, 60, 40).any()
@@ -112,7 +119,7 @@ def test_heat_is_interpolated_between_the_middles_of_patches(box, shape):
     assert np.abs(found**2 - expected**2).max() < 2.6 / 255, "of rounding; a shift by a quarter of a pixel is more"
 
 
-@pytest.mark.parametrize("style", [Style(), Style("magma", 0.25), Style("turbo", 1.0), Style("inferno", 0.5)])
+@pytest.mark.parametrize("style", [plain(), plain("magma", 0.25), plain("turbo", 1.0), plain("inferno", 0.5)])
 def test_the_hotter_the_more_of_the_colour_and_the_less_of_the_image(style):
     box, values = (5, 5, 55, 38), np.random.default_rng(2).random((4, 6))
     share = interpolated(values, box, 60, 40)[:, :, None]
@@ -149,19 +156,19 @@ def test_heat_is_centred_on_its_patch(box, cell):
 def test_the_hottest_place_is_the_last_colour_and_the_coldest_is_the_image(box, corner, hot, cold, name):
     values = np.full((3, 5), 0.2)
     values[corner] = 0.7
-    picture = drawn(grain(), box, values, Style(name, 1.0))
+    picture = drawn(grain(), box, values, plain(name, 1.0))
     assert (picture[hot] == COLORMAPS[name][255]).all()
     assert (picture[cold] == np.asarray(grain())[cold]).all()
 
 
 def test_without_opacity_the_picture_is_the_image():
     values = np.random.default_rng(0).random((7, 7))
-    assert (drawn(grain(), (3, 3, 40, 40), values, Style(opacity=0)) == np.asarray(grain())).all()
+    assert (drawn(grain(), (3, 3, 40, 40), values, plain(opacity=0)) == np.asarray(grain())).all()
 
 
 @pytest.mark.parametrize("value", [0.0, 1 / 49, 1.0, -3.0, 5e-324])
 def test_a_constant_map_is_cold_everywhere(value):
-    assert (drawn(grain(), (3, 3, 40, 40), np.full((7, 7), value), Style()) == np.asarray(grain())).all()
+    assert (drawn(grain(), (3, 3, 40, 40), np.full((7, 7), value), plain()) == np.asarray(grain())).all()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -203,7 +210,7 @@ def test_a_box_of_any_size_costs_no_more_memory_than_the_image():
     small = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
     large = black(2000, 2000)
-    overlay(large, (0, 0, 2000, 2000), [Panel("", np.eye(7))], Style(), LIMIT)
+    overlay(large, (0, 0, 2000, 2000), [Panel("", np.eye(7))], plain(), LIMIT)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert small < 2**20
@@ -214,13 +221,13 @@ def test_a_box_of_any_size_costs_no_more_memory_than_the_image():
 @pytest.mark.parametrize("size", [(150, 100), (300, 220)])
 def test_each_panel_is_drawn_as_it_would_be_alone_in_a_nearly_square_grid(count, columns, size):
     image, box, panels = grain(*size), (-10.0, 10.5, 110.0, 95.5), maps(count)
-    picture = pixels(overlay(image, box, panels, Style(), LIMIT))
+    picture = pixels(overlay(image, box, panels, plain(), LIMIT))
     tiles = drawing._tiles(*size, count)
     assert picture.shape[1::-1] == overlay_size(*size, count)
     corners = [tiles.corner(index) for index in range(count)]
     assert len({left for left, _ in corners}) == columns
     for (left, top), panel in zip(corners, panels, strict=True):
-        alone = pixels(overlay(image, box, [panel], Style(), LIMIT))
+        alone = pixels(overlay(image, box, [panel], plain(), LIMIT))
         assert (picture[top : top + size[1], left : left + size[0]] == alone).all()
         picture[top : top + size[1], left : left + size[0]] = 255
         title = picture[top - tiles.strip : top, left : left + size[0]]
@@ -235,7 +242,7 @@ def test_each_panel_is_drawn_as_it_would_be_alone_in_a_nearly_square_grid(count,
 )
 def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, factor):
     image, box = grain(*size), (size[0] / 4, size[1] / 4, size[0], size[1] * 0.75)
-    picture = pixels(overlay(image, box, maps(2), Style(), LIMIT))
+    picture = pixels(overlay(image, box, maps(2), plain(), LIMIT))
     assert picture.shape[1::-1] == overlay_size(*size, 2)
     left, top = drawing._tiles(*size, 2).corner(1)
     panel = picture[top : top + size[1] * factor, left : left + size[0] * factor]
@@ -248,7 +255,7 @@ def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, fa
 
 def test_a_long_title_ends_within_its_panel():
     panels = [Panel("layer 11, head 11, query 197, of the encoder", np.eye(3)) for _ in range(2)]
-    picture = pixels(overlay(grain(130, 20), (0, 0, 130, 20), panels, Style(), LIMIT))
+    picture = pixels(overlay(grain(130, 20), (0, 0, 130, 20), panels, plain(), LIMIT))
     tiles = drawing._tiles(130, 20, 2)
     assert picture[: tiles.strip, tiles.text + 130 : tiles.corner(1)[0]].min() == 255
     assert picture[: tiles.strip, -tiles.text :].min() == 255
@@ -261,18 +268,18 @@ def test_too_large_a_picture_is_refused_before_anything_is_made_of_it(monkeypatc
     monkeypatch.setattr(Image, "new", lambda *_, **__: pytest.fail("it was"))
     asked = "; ask for a smaller width, or for fewer layers, heads, queries or inputs$"
     with pytest.raises(TooLarge, match=r"^png: at most 239999 pixels, this one would have 600 x 400" + asked):
-        overlay(image, (0, 0, 600, 400), panels[:1], Style(), 239_999)
+        overlay(image, (0, 0, 600, 400), panels[:1], plain(), 239_999)
     most = math.prod(overlay_size(600, 400, 4)) - 1
     with pytest.raises(TooLarge, match=rf"^png: at most {most} pixels, this one would have \d+ x \d+" + asked):
-        overlay(image, (0, 0, 600, 400), panels, Style(), most)
+        overlay(image, (0, 0, 600, 400), panels, plain(), most)
     with pytest.raises(TooLarge, match=r"^png: at most 1000000 pixels, this one would have \d+ x \d+" + asked):
         matrix([one], ["q"] * 90, ["k"] * 70, Style(), 10**6)
 
 
 def test_a_picture_as_large_as_the_limit_is_drawn():
     image = grain(600, 400)
-    assert overlay(image, (0, 0, 600, 400), maps(1), Style(), 240_000)
-    assert overlay(image, (0, 0, 600, 400), maps(4), Style(), math.prod(overlay_size(600, 400, 4)))
+    assert overlay(image, (0, 0, 600, 400), maps(1), plain(), 240_000)
+    assert overlay(image, (0, 0, 600, 400), maps(4), plain(), math.prod(overlay_size(600, 400, 4)))
     assert matrix(maps(3), "abc", "abcde", Style(), math.prod(matrix_size(3, 5, 3)))
 
 
@@ -485,7 +492,7 @@ def test_a_picture_is_as_wide_as_asked_and_its_panels_have_the_shape_of_the_imag
     [(64, (28, 28), 1), (100, (400, 300), 7), (377, (50, 2000), 1), (1000, (2000, 3), 30), (377, (28, 28), 2)],
 )
 def test_a_picture_has_the_size_that_was_announced_and_a_title_over_each_panel(width, size, count):
-    picture = overlay(grain(*size), (0, 0, *size), maps(count), Style(), LIMIT, width)
+    picture = overlay(grain(*size), (0, 0, *size), maps(count), plain(), LIMIT, width)
     assert picture.size == overlay_size(*size, count, width)
     tiles, sheet = drawing._tiles(*size, count, width), pixels(picture)
     for index in range(count if count > 1 else 0):
@@ -506,7 +513,7 @@ def test_a_scaled_picture_has_the_heat_where_the_large_one_has_it(width):
 def test_a_large_image_is_scaled_before_anything_is_drawn(monkeypatch, count):
     heated, seen = drawing._heated, []
     monkeypatch.setattr(drawing, "_heated", lambda image, *rest: seen.append(image.size) or heated(image, *rest))
-    overlay(grain(2000, 1500), (0, 0, 2000, 1500), maps(count), Style(), 10**6, 600)
+    overlay(grain(2000, 1500), (0, 0, 2000, 1500), maps(count), plain(), 10**6, 600)
     assert len(seen) == count
     assert max(max(size) for size in seen) <= 600
 
@@ -545,7 +552,7 @@ def test_opacity_grows_with_the_size_of_a_value_whatever_its_sign(opacity):
     ends = [np.array(list(bytes.fromhex(one)), float) for one in ("1f77d0", "e03c28")]
     colour = np.where(share[:, None] < 0, *ends)
     heat = opacity * np.abs(share)[:, None]
-    found = signed(Image.new("RGB", (60, 40), "#808080"), values, style=Style(opacity=opacity))
+    found = signed(Image.new("RGB", (60, 40), "#808080"), values, style=plain(opacity=opacity))
     assert np.abs(found - (128 * (1 - heat) + colour * heat)).max() < 2.5, "of rounding to levels"
 
 
@@ -569,10 +576,10 @@ def test_a_signed_map_of_zeros_leaves_the_image_as_it_is_and_a_matrix_white(valu
 def test_one_panel_may_be_signed_and_the_next_not():
     values = np.random.default_rng(3).normal(size=(2, 3, 5))
     both = [Panel("one", values[0], signed=True), Panel("two", values[1])]
-    picture = pixels(overlay(grain(150, 100), (0, 0, 150, 100), both, Style(), LIMIT))
+    picture = pixels(overlay(grain(150, 100), (0, 0, 150, 100), both, plain(), LIMIT))
     for index, panel in enumerate(both):
         left, top = drawing._tiles(150, 100, 2).corner(index)
-        alone = pixels(overlay(grain(150, 100), (0, 0, 150, 100), [panel], Style(), LIMIT))
+        alone = pixels(overlay(grain(150, 100), (0, 0, 150, 100), [panel], plain(), LIMIT))
         assert (picture[top : top + 100, left : left + 150] == alone).all()
 
 
@@ -650,3 +657,47 @@ def test_the_colours_of_signed_maps_have_zero_in_the_middle():
     assert len(np.unique(AGAINST_AND_FOR[:127], axis=0)) == len(np.unique(AGAINST_AND_FOR[127:], axis=0)) == 1
     assert not SIGNED.flags.writeable
     assert not AGAINST_AND_FOR.flags.writeable
+
+
+def grey(image, brightness):
+    return np.asarray(image.convert("RGB")).astype(float) @ (0.30, 0.59, 0.11) * brightness
+
+
+@pytest.mark.parametrize("box", [*BOXES, (70, 0, 90, 40), (20, 20, 20, 20)])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_the_ground_is_grey_and_darker_where_the_model_does_not_look(box, mode):
+    image = grain(mode=mode)
+    picture = drawn(image, box, np.zeros((3, 5)), Style())
+    seen = inside(box, 60, 40)[:, :, None]
+    expected = np.where(seen, grey(image, 0.8)[:, :, None], grey(image, 0.4)[:, :, None])
+    assert np.abs(picture - expected).max() < 1
+
+
+def test_grey_takes_no_more_memory_than_the_photograph():
+    large = black(2000, 2000)
+    tracemalloc.start()
+    overlay(large, (0, 0, 1500, 2000), [Panel("", np.eye(7))], Style(), LIMIT)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * 2000 * 2000 * 3
+
+
+def test_one_hot_cell_colours_one_cell():
+    values = np.random.default_rng(0).random((16, 16)) * 1e-5
+    values[4, 9] = 0.99
+    bare = drawn(grain(160, 160), (0, 0, 160, 160), np.zeros((16, 16)), Style())
+    changed = np.abs(drawn(grain(160, 160), (0, 0, 160, 160), values, Style()) - bare).max(2) > 5
+    assert changed.any()
+    assert not changed[:, :80].any()
+    assert changed.mean() < 0.03
+
+
+def test_where_colours_end_earlier_titles_say_how_many_patches_are_above_and_up_to_what():
+    values = np.full((16, 16), 0.01)
+    values[0, :5] = 0.0847
+    share, number = (drawing._titled(Panel("layer 0", values, shares=shares), Style()) for shares in (True, False))
+    assert share == "layer 0, 5 patches above: up to 8.47 %"
+    assert number == "layer 0, 5 patches above: up to 0.0847"
+    values[0, 1:5] = 0
+    assert drawing._titled(Panel("layer 0", values), Style()) == "layer 0, 1 patch above: up to 0.0847"
+    assert drawing._titled(Panel("layer 0", values), plain()) == "layer 0"

@@ -205,7 +205,7 @@ def test_maps_rows_and_runs_are_counted_by_method():
     libra = query_of(method="libra", layers="all", target="0,1")
     assert libra.count_maps(libra.kinds[0], libra.count_targets(1)) == 2 * LAYERS
     path = query_of(method="integrated", steps=5)
-    assert (path.points, path.runs, query_of(method="integrated").runs, libra.runs) == (5, 7, 18, 1)
+    assert (path.points, path.runs, query_of(method="integrated").runs, libra.runs) == (5, 7, 50, 1)
     several = query_of(method="relevance", queries="all")
     assert several.count_rows(several.kinds[0], lengths) == TOKENS
     tokens = query_of(translator(), method="libra", kind="cross")
