@@ -22,7 +22,7 @@ DETECTOR = "scenes-detr"
 GRID = 8  # rows and columns of its encoder's tokens
 FOUND = "#answer .found button"
 MARKED = "#look .box-of.marked"
-CRISP = {"smooth": "", "opacity": "1"}
+CRISP = {"full": "1", "smooth": "", "opacity": "1"}
 
 
 @pytest.fixture

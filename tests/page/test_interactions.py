@@ -282,7 +282,7 @@ def test_methods_explain_themselves_and_the_recommended_one_comes_first(go):
 
 
 def test_classes_stand_side_by_side_on_one_scale(go):
-    page = go(model="digits", method="libra", target="7,1", example="7")
+    page = go(model="digits", method="libra", target="7,1", example="7", full="1")
     expect(page.locator("#picture figure")).to_have_count(2)
     assert text_of(page, "#picture").split() == ["for", "“7”", "for", "“1”"]
     before = [pixels(page, "#picture canvas", at) for at in (0, 1)]

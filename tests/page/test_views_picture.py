@@ -185,7 +185,7 @@ def test_values_of_both_signs_are_two_colours_and_zero_is_none(view):
     signed = np.zeros((ROWS, COLUMNS), np.float32)
     signed[0, 0], signed[2, 3] = 0.5, -0.5
     white = np.full((HIGH, WIDE, 4), 255, np.uint8)
-    shown(view, cells=signed, top=0.5, signed=True, smooth=False, opacity=1,
+    shown(view, cells=signed, top=0.5, signed=True, smooth=False, opacity=1, grey=False,
           source={"width": WIDE, "height": HIGH, "pixels": white})  # fmt: skip
     pixels = view.pixels()[:, :, :3].astype(int)
     height, width = pixels.shape[:2]

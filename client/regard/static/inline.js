@@ -54,6 +54,7 @@ const ORDERS = {
   index: 'layer × head',
   entropy: 'entropy, the most focused first',
   distance: 'distance, the most local first',
+  sink: 'share of one patch, the least first',
   special: 'share on special tokens',
 }
 
@@ -62,6 +63,9 @@ return { TOUCH, NOTHING, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
 const $values_js = (() => {
 /** Return a number in three digits. */
 const short = (number) => String(Number(Number(number).toPrecision(3)))
+
+/** Return a value in three digits; a share of a whole as per cent. */
+const figure = (value, share) => (share ? `${short(100 * value)} %` : short(value))
 
 /** Return a share as a percentage to be read; one that would be rounded to nothing is “less than” the least. */
 function percent(share, digits = 1) {
@@ -130,6 +134,35 @@ function largest(values, signed) {
   return most || 1
 }
 
+const RANK = 0.98
+const MOST_ABOVE = 0.5
+
+/**
+ * Return the size of a value from which on colours are the hottest, by the rule of the service's scale.py: that of rank
+ * RANK among those that are not 0, or a larger one, while larger ones have more than MOST_ABOVE of the sum. 1 where
+ * there is nothing.
+ */
+function endOf(values, signed) {
+  const sizes = Float64Array.from(values, (value) => (signed ? Math.abs(value) : value))
+    .filter((size) => size > 0 && size < Infinity).sort()
+  if (!sizes.length) return 1
+  const sum = sizes.reduce((total, size) => total + size, 0)
+  let [at, below] = [0, sizes[0]]
+  while (sum - below > MOST_ABOVE * sum) below += sizes[++at]
+  return sizes[Math.max(Math.ceil(RANK * sizes.length) - 1, at)]
+}
+
+/** Return how many values are above the end of the colours, and the largest of all: {above, most}. */
+const aboveOf = (values, signed, top) => ({
+  above: values.filter((value) => (signed ? Math.abs(value) : value) > top).length, most: largest(values, signed),
+})
+
+/** Return what colours end at: the rule's end or, in `full`, the largest; and what is above: {top, above, most}. */
+function scaleOf(values, signed, full) {
+  const top = full ? largest(values, signed) : endOf(values, signed)
+  return { top, ...aboveOf(values, signed, top) }
+}
+
 /** Return a copy in which the fewest values that hold a share of the sum of all sizes stay; the others are 0. */
 function keepMass(values, share) {
   const sizes = Float32Array.from(values, Math.abs).sort().reverse()
@@ -144,6 +177,14 @@ function keepMass(values, share) {
     return size > least || (size === least && equal-- > 0) ? value : 0
   })
 }
+
+const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
+
+/** Return the length of a vector. */
+const normOf = (vector) => Math.sqrt(dot(vector, vector))
+
+/** Return the cosine of the angle between two vectors. */
+const cosine = (one, other) => dot(one, other) / (normOf(one) * normOf(other))
 
 /** Return one minus the other. */
 const difference = (one, other) => Float32Array.from(one, (value, at) => value - other[at])
@@ -182,7 +223,7 @@ function entropy(values, queries, keys) {
   return total / (queries || 1)
 }
 
-return { short, percent, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, keepMass, difference, without, entropy }
+return { short, figure, percent, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
 })()
 const $tables_js = (() => {
 // Written by `python -m service.api.page.colours` from service/explanations/colormaps.py: change that.
@@ -374,7 +415,7 @@ function Threshold({ least, choose }) {
 
 return { useObjects, Found, Threshold }
 })($preact_js, $values_js)
-const $answer_js = (({ html, useState }, { labelOf, lengthOf, percent, short }) => {
+const $answer_js = (({ html, useState }, { cosine, labelOf, lengthOf, normOf, percent, short }) => {
 
 
 
@@ -418,14 +459,13 @@ function Masks({ results: [{ candidates }], before }) {
     <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
 }
 
-/** A vector, and how alike it is to that of a second text. */
-function Vector({ results: [{ embedding }, second] }) {
-  const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
-  const length = (vector) => Math.sqrt(dot(vector, vector))
-  const cosine = second && dot(embedding, second.embedding) / (length(embedding) * length(second.embedding))
+/** A vector, and how alike it is to that of a second text, and to what it was before. */
+function Vector({ results: [{ embedding }, second], before }) {
+  const was = before?.[0].embedding?.length === embedding.length && before[0].embedding
   return html`
-    ${second && html`<p>Cosine similarity: <strong>${short(cosine)}</strong></p>`}
-    <small>${embedding.length} numbers, a vector of length ${short(length(embedding))}:
+    ${second && html`<p>Cosine similarity: <strong>${short(cosine(embedding, second.embedding))}</strong></p>`}
+    ${was && html`<p>Likeness to what it was (cosine): <strong>${short(cosine(embedding, was))}</strong></p>`}
+    <small>${embedding.length} numbers, a vector of length ${short(normOf(embedding))}:
       ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`
 }
 
@@ -706,7 +746,7 @@ const TASKS = { // `title` is the question, `second` what a second text is
     second: 'Second text, for a model of pairs',
     inputs: (text, pair) => ({ text, text_pair: pair }),
   },
-  'feature-extraction': { ...VECTOR, title: 'Which numbers stand for it?', second: 'Second text, to compare' },
+  'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
   'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
   'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
   'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
@@ -898,6 +938,8 @@ function DrawControls({ selection, change, text, pairs, asks = false }) {
     <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
       chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
     ${!text && box('smooth', 'smooth between patches')}
+    ${!text && box('grey', 'grey ground')}
+    ${!text && box('full', 'colours to the largest value')}
     ${text && asks && box('merge', 'words instead of tokens', { row: '' })}
     ${text && box('special', 'hide special tokens')}
     ${text && pairs && box('only', 'from the first text to the second alone')}
@@ -916,9 +958,10 @@ const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS }) => {
 const DEFAULTS = {
   model: '', example: '', text: '', pair: '', id: '', // the question
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
+  first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
   view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
-  colormap: 'viridis', opacity: '0.6', smooth: '1',
+  colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
   source_language: '', target_language: '',
@@ -932,7 +975,9 @@ const aboutAnother = (part) => ({
 
 /** Return a part of a selection that begins to ask another model. */
 const aboutModel = (model) => ({
-  ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
+  ...aboutAnother({
+    model, kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
+  }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
 
@@ -973,14 +1018,32 @@ function methodsOf(model, kind, pair) {
 }
 
 /**
- * Return the method that is chosen: else the one that measured best on this model, else the first that explains. Of
- * objects it is the weights, which are there for all of them at once.
+ * Return the method that is chosen: else the one that measured best on this model, else the usual one. Of objects it is
+ * the weights, which are there for all of them at once.
  */
 function methodOf(model, kind, selection) {
   const methods = methodsOf(model, kind, selection.pair)
-  const best = hasObjects(kind) ? 'raw' : model.attention.best?.method
-  return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+  const { best, usual } = model.attention
+  const first = hasObjects(kind) ? 'raw' : best?.method
+  return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
+
+/** Return whether a patch of a kind can be a sink: all tokens of an image see all patches. */
+const hasSinks = ({ grid, query, key, windows }) =>
+  Boolean(grid) && query === 'image' && key === 'image' && !windows.length
+
+/** Return how rollout is computed: as it is chosen, else as is usual of this model: {sinks, discard}. */
+function rolloutOf(model, kind, { sinks, discard }) {
+  const { usual } = model.attention
+  const own = usual.method === 'rollout' ? usual : {}
+  return {
+    sinks: hasSinks(kind) ? sinks || own.sinks || 'keep' : 'keep',
+    discard: kind.windows.length ? 0 : Number(discard || own.discard || 0),
+  }
+}
+
+/** Return the first layer that is followed. */
+const firstLayerOf = (kind, selection) => Math.min(Number(selection.first), layerOf(kind, selection))
 
 /** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
 function layersOf(model, method) {
@@ -1004,7 +1067,7 @@ const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid
 function aboutKind(model, selection, name) {
   const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
   const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
-  return { kind: name, layer: '', heads: 'mean', row: '', method: '', ...uncovered }
+  return { kind: name, layer: '', first: '', heads: 'mean', row: '', method: '', ...uncovered }
 }
 
 /** Return a selection as another model can be asked by it: without a patch, heads or a class that it does not have. */
@@ -1058,9 +1121,15 @@ function optionsOf(model, selection) {
   const { through, fixed } = layersOf(model, method)
   const task = taskOf(model)
   const options = { attention: method, kind: kind.name }
-  if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
+  const last = layerOf(kind, selection)
+  if (!fixed) options.layers = through ? `${firstLayerOf(kind, selection)}:${last + 1}` : last
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
-  if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  if (method === 'rollout') {
+    const { sinks, discard } = rolloutOf(model, kind, selection)
+    if (sinks === 'out') options.sinks = sinks
+    if (discard) options.discard = discard
+    if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  }
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)
@@ -1086,7 +1155,7 @@ function headOptionsOf(model, selection) {
   return options
 }
 
-return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
+return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
 })($tasks_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { clamp, labelOf, percent, short }) => {
 
@@ -1337,7 +1406,7 @@ function Matrix({
 
 return { cellOf, Matrix }
 })($canvas_js, $colours_js, $preact_js, $values_js)
-const $legend_js = (({ brushOf, painted, useDrawing }, { opaque }, { html, useRef }, { short }) => {
+const $legend_js = (({ brushOf, painted, useDrawing }, { opaque }, { html, useRef }, { figure }) => {
 
 
 
@@ -1346,18 +1415,25 @@ const $legend_js = (({ brushOf, painted, useDrawing }, { opaque }, { html, useRe
 const LEVELS = Float32Array.from({ length: 256 }, (_, at) => at / 255)
 const SIGNED_LEVELS = LEVELS.map((share) => 2 * share - 1)
 
-/** The colours from the least value (`low`; of signed ones -top) to `top`, with numbers, and what they speak for. */
-function Legend({ top, signed, colormap, low = 0, explains = false }) {
+/**
+ * The colours from the least value (`low`; of signed ones -top) to `top`, with numbers, and what they speak for. Of the
+ * patches `above` have larger values, up to `most`. A `share` of a whole is read as per cent.
+ */
+function Legend({ top, signed, colormap, low = 0, explains = false, above = 0, most = top, share = false }) {
   const canvas = useRef()
   useDrawing(() => {
     const image = painted(signed ? SIGNED_LEVELS : LEVELS, 1, 256, opaque(colormap, signed), 0, 1, signed)
     brushOf(canvas.current, 256, 1).putImageData(image, 0, 0)
   }, [signed, colormap])
   const least = signed ? -top : low
-  const numbers = [0, 0.25, 0.5, 0.75, 1].map((share) => short(least + share * (top - least)))
+  const numbers = [0, 0.25, 0.5, 0.75, 1].map((part) => figure(least + part * (top - least), share))
+  if (above) numbers[4] = `≥ ${numbers[4]}`
   return html`<div class="legend" role="img" aria-label=${`Colours from ${numbers[0]} to ${numbers[4]}`}>
     <canvas ref=${canvas} />
     <div>${numbers.map((number) => html`<span>${number}</span>`)}</div>
+    ${above > 0 && html`<small>
+      ${above} ${above === 1 ? 'patch is' : 'patches are'} above, up to ${figure(most, share)}
+    </small>`}
     ${signed && explains && html`<div><span>against it</span><span>for it</span></div>`}
   </div>`
 }
@@ -1371,6 +1447,8 @@ const $picture_js = (({ Boxes, objectAt }, { brushOf, painted, smoothed, useDens
 
 
 
+const GREY = '#808080' // any: it is the saturation that is taken
+const [SEEN, UNSEEN] = ['#ccc', '#808080'] // what a grey ground is multiplied by, and once more beside the box
 const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
 const CRISP = 64 // pixels of the longer side: an image of no more shows each of them
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
@@ -1385,15 +1463,33 @@ function frameOf({ width, height, box }) {
   return { left, top, width: right - left, height: bottom - top }
 }
 
-/** Return the least value that is drawn: the picture is unchanged there, as in the service's png. */
+/** Return the least value that is drawn: the ground alone is seen there, as in the service's png. */
 const coldest = (cells) => cells.reduce((least, value) => Math.min(least, value), Infinity)
 
+/** Make an image grey, less bright, and still less beside the box: what the model did not see is seen to be unseen. */
+function makeGrey(brush, { width, height, box }) {
+  const paint = (operation, colour, add) => {
+    brush.globalCompositeOperation = operation
+    brush.fillStyle = colour
+    brush.beginPath()
+    brush.rect(0, 0, width, height)
+    add?.()
+    brush.fill('evenodd')
+  }
+  paint('saturation', GREY)
+  paint('multiply', SEEN)
+  const [left, top] = [clamp(box.left, 0, width), clamp(box.top, 0, height)]
+  const [right, bottom] = [clamp(box.right, 0, width), clamp(box.bottom, 0, height)]
+  paint('multiply', UNSEEN, () => brush.rect(left, top, right - left, bottom - top))
+  brush.globalCompositeOperation = 'source-over'
+}
+
 /**
- * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the image
+ * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the ground
  * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
  */
 function drawPicture(canvas, drawn) {
-  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth } = drawn
+  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
   const frame = frameOf(image)
   const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
   const brush = canvas.getContext('2d')
@@ -1408,12 +1504,14 @@ function drawPicture(canvas, drawn) {
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
   if (!cells) return
+  if (grey) makeGrey(brush, image)
   const { left, top: above, right, bottom } = image.box
   const [wide, high] = [right - left, bottom - above]
   const fine = Math.min(scale, FINEST / Math.max(wide, high))
   const [width, height] = smooth
     ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
-  const values = smooth ? smoothed(cells, rows, columns, height, width) : cells
+  const ended = cells.map((value) => clamp(value, signed ? -top : low, top)) // else what is above would spread
+  const values = smooth ? smoothed(ended, rows, columns, height, width) : cells
   const heat = new OffscreenCanvas(width, height)
   const table = translucent(colormap, signed, opacity)
   heat.getContext('2d').putImageData(painted(values, height, width, table, low, top, signed), 0, 0)
@@ -1515,8 +1613,8 @@ function useCells({
  * that is picked, in place of `onPick`, where there is one; null on Escape.
  */
 function Picture({
-  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
-  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.8,
+  smooth = true, grey = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
   onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
 }) {
   const canvas = useRef()
@@ -1529,9 +1627,9 @@ function Picture({
   useDrawing(() => {
     if (!size.width) return
     brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
-    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth }
+    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth, grey }
     drawPicture(canvas.current, drawn)
-  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
+  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth, grey,
     image.width, image.height, box.left, box.top, box.right, box.bottom])
 
   const objectIn = (across, down) => objectAt(
@@ -1567,117 +1665,6 @@ function Picture({
 
 return { frameOf, coldest, drawPicture, Picture }
 })($boxes_js, $canvas_js, $colours_js, $preact_js, $values_js)
-const $heads_js = (({ brushOf, painted, pooled, useDrawing }, { opaque }, { html, useMemo, useRef, useState }, { clamp, entropy, headOf, largest, range, rowOf, short }) => {
-
-
-
-
-
-const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
-
-/** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
-function figuresOf(name, maps, figures) {
-  const layerOf = (map, at) => map.layer ?? at
-  if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
-  if (name !== 'entropy') return null
-  const own = (map, head) => entropy(headOf(map, head), map.queries, map.keys)
-  return maps.map((map) => range(map.heads).map((head) => own(map, head)))
-}
-
-/** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
-function shownOf(map, head, grid, prefix, query) {
-  if (!grid) return pooled(headOf(map, head), map.queries, map.keys, SIDE, map.signed)
-  const { rows, columns } = map.grid ?? grid
-  const patches = (row) => rowOf(map, head, row).subarray(prefix, prefix + rows * columns)
-  if (query !== null) return { values: patches(Math.min(query, map.queries - 1)), rows, columns }
-  const values = new Float32Array(rows * columns)
-  for (let row = 0; row < map.queries; row++) {
-    patches(row).forEach((value, at) => (values[at] += value / map.queries))
-  }
-  return { values, rows, columns }
-}
-
-/** Return which thumbnail a key leads to, of `count` in rows of `across`; undefined if it leads to none. */
-function nextOf(key, at, across, count) {
-  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -at, End: count }
-  if (!(key in steps)) return undefined
-  const next = at + steps[key]
-  const beyond = Math.abs(steps[key]) === across && (next < 0 || next >= count) // no row above or below
-  return beyond ? at : clamp(next, 0, count - 1)
-}
-
-/**
- * Every head of every layer as a thumbnail: `maps` of one kind, a layer each. In the order 'index' it is a table of
- * layers and heads, else a list from the least to the largest of a figure (`figures`: the service's diagnostics of this
- * kind). Of an image (`grid`), a thumbnail is the row `query` without the `prefix`; of texts it is the matrix. `own`
- * draws each on its own scale. Arrow keys move, Enter or a click chooses.
- */
-function HeadGrid({
-  maps, order = 'index', figures = null, chosen, onChoose, grid = null, prefix = 0, query = 0, colormap = 'viridis',
-  own = false,
-}) {
-  const box = useRef()
-  const [focused, setFocused] = useState(null)
-  const figure = order === 'index' ? 'entropy' : order
-  const numbers = useMemo(() => figuresOf(figure, maps, figures), [figure, maps, figures])
-  const heads = useMemo(() => {
-    const all = maps.flatMap((map, at) => range(map.heads).map((head) => ({
-      map, head, layer: map.layer ?? at, number: numbers?.[at][head] ?? null,
-    })))
-    return order === 'index' ? all : all.sort((one, other) => one.number - other.number)
-  }, [maps, order, numbers])
-
-  useDrawing(() => {
-    const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
-    const tops = shown.map(({ values, signed }) => largest(values, signed))
-    const top = Math.max(...tops)
-    box.current.querySelectorAll('canvas').forEach((canvas, at) => {
-      const { values, rows, columns, signed } = shown[at]
-      const image = painted(values, rows, columns, opaque(colormap, signed), 0, own ? tops[at] : top, signed)
-      brushOf(canvas, columns, rows).putImageData(image, 0, 0)
-    })
-  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])
-
-  const [{ queries, keys }] = maps
-  const ratio = grid ? grid.columns / grid.rows : clamp(keys / queries, 0.5, 2)
-  const place = heads.findIndex(({ layer, head }) => layer === chosen?.layer && head === chosen?.head)
-  const stop = clamp(focused ?? Math.max(place, 0), 0, heads.length - 1)
-  const thumbnail = ({ layer, head, number }, at) => {
-    const name = `Layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
-    return html`<button type="button" class="thumbnail" aria-label=${name} title=${name}
-      aria-pressed=${String(at === place)} tabindex=${at === stop ? 0 : -1} onFocus=${() => setFocused(at)}
-      onClick=${() => onChoose({ layer, head })}>
-      <canvas style=${{ aspectRatio: String(ratio) }} />
-      ${order !== 'index' && html`<small>L${layer} H${head}${number !== null && `, ${short(number)}`}</small>`}
-    </button>`
-  }
-  const key = (event) => {
-    const buttons = [...box.current.querySelectorAll('button')]
-    const top = ({ offsetTop }) => offsetTop
-    const across = order === 'index' ? heads[0].map.heads : buttons.filter((one) => top(one) === top(buttons[0])).length
-    const next = nextOf(event.key, stop, across, heads.length)
-    if (next === undefined) return
-    event.preventDefault() // nothing scrolls
-    buttons[next].focus()
-  }
-
-  const most = Math.max(...maps.map((map) => map.heads))
-  let at = 0
-  return html`<div class="heads" ref=${box} role="group" aria-label="Every head of every layer" onKeyDown=${key}>
-    ${order === 'index' ? html`<table style=${{ maxWidth: `${9.4 * most + 1.6}rem` }}>
-      <thead><tr><td />${range(most).map((head) => html`
-        <th scope="col" key=${head}><span class="hidden-words">head </span>${head}</th>`)}</tr></thead>
-      <tbody>${maps.map((map, layer) => html`<tr key=${layer}>
-        <th scope="row"><span class="hidden-words">layer </span>${map.layer ?? layer}</th>
-        ${range(map.heads).map((head) => html`<td key=${head}>${thumbnail(heads[at], at++)}</td>`)}
-      </tr>`)}</tbody>
-    </table>` : html`<ol>${heads.map((one, place) => html`
-      <li key=${`${one.layer} ${one.head}`}>${thumbnail(one, place)}</li>`)}</ol>`}
-  </div>`
-}
-
-return { HeadGrid }
-})($canvas_js, $colours_js, $preact_js, $values_js)
 const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
 
 
@@ -1721,7 +1708,7 @@ function imageLook(attention, kind, row = null, found = []) {
     const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
     const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
     const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
-    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
+    return { label, rows, signed: map.signed, share: map.normalized }
   }))
   const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
   const explained = target?.object ?? null
@@ -1944,7 +1931,7 @@ const dashed = (series, value) => (value < 0 && series.length > 1 ? '4 3' : null
 
 return { strongest, Lines }
 })($canvas_js, $colours_js, $preact_js, $values_js, $tokens_js)
-const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { difference, keepMass, largest, percent, short }, { TOUCH }) => {
+const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { aboveOf, difference, figure, keepMass, percent, scaleOf }, { TOUCH }) => {
 
 
 
@@ -1959,7 +1946,7 @@ const ELSEWHERE = { query: null, hovered: null, onHover: undefined, onPick: unde
  * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
  * A look at the objects of an image has no values where nothing, or not this object, is found.
  */
-function panelsOf(look, source, { word, object }, keep, title) {
+function panelsOf(look, source, { word, object }, { keep, full }, title) {
   const { panels, image, rows, columns, numbers, found } = look
   const at = numbers ? numbers.indexOf(object) : word
   return panels.map(({ rows: lines, ...panel }) => {
@@ -1967,28 +1954,32 @@ function panelsOf(look, source, { word, object }, keep, title) {
     const missing = numbers && at < 0 && title && 'does not find it'
     const label = [title, panel.label, missing].filter(Boolean).join(', ')
     const cells = values && keepMass(values, keep)
-    return { ...panel, image, rows, columns, source, values, cells, label, objects: found }
+    const every = lines.flatMap((line) => [...line])
+    return {
+      ...panel, image, rows, columns, source, values, cells, label, objects: found, every,
+      ...scaleOf(every, panel.signed, full),
+    }
   })
 }
 
 /** Return the panel of what is more (red) or less (blue) in another look; none where its patches are others. */
-function differenceOf(one, other) {
+function differenceOf(one, other, full) {
   const edges = Object.keys(one.image.box)
   if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
   if (!one.values || one.values.length !== other.values?.length) return []
   const values = difference(other.values, one.values)
-  const drawn = { values, cells: values, signed: true, top: largest(values, true) }
+  const drawn = { values, cells: values, signed: true, ...scaleOf(values, true, full) }
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
 /** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
-function allPanels(look, source, other, place, keep) {
-  const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
+function allPanels(look, source, other, place, style) {
+  const here = panelsOf(look, source, place, style, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
-  const there = panelsOf(other.look, other.source, place, keep, other.there)
+  const there = panelsOf(other.look, other.source, place, style, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
   const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
-  return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
+  return [...here, ...there, ...(pair ? differenceOf(here[0], there[0], style.full) : [])]
 }
 
 /** Return in words where a row of the picture is seen from, and how much of its attention is on patches. */
@@ -2016,14 +2007,16 @@ function ImageView({
   const hovered = over < look.rows * look.columns ? over : null // it may be of a larger grid
   const box = useRef(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
-  const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
+  const [own, keep, full] = [Boolean(selection.own), Number(selection.keep), Boolean(selection.full)]
   const object = objects?.shown
   const panels = useMemo(
-    () => allPanels(look, source, other, { word: word ?? 0, object }, keep),
-    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep],
+    () => allPanels(look, source, other, { word: word ?? 0, object }, { keep, full }),
+    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep, full],
   )
   const scaled = panels.filter(({ apart }) => !apart)
-  const top = Math.max(...scaled.map((panel) => panel.top))
+  const common = useMemo(
+    () => scaleOf(scaled.flatMap(({ every }) => every), scaled[0].signed, full), [panels, full])
+  const above = aboveOf(scaled.flatMap(({ values }) => [...values ?? []]), scaled[0].signed, common.top)
   const low = Math.min(...scaled.map(({ cells }) => coldest(cells ?? [0])))
   const canPick = !fixed && (ofObjects || !look.words.length) && !explains // else the row is a word's, or the answer's
   const query = canPick ? pinnedOf(selection) : null
@@ -2039,30 +2032,36 @@ function ImageView({
   const shared = {
     query, hovered, covering, onHover: setHovered, onPick: pick,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
+    grey: Boolean(selection.grey),
     ...(boxes && {
       marked: objects.hovered ?? look.explained ?? objects.shown, pinned: objects.pinned,
       onObject: objects.hover, onPickObject: picksObject ? objects.pin : undefined,
     }),
   }
+  const [first] = panels
   const picture = (panel, at) => {
     const alone = own || panel.apart
-    const scale = alone ? { top: panel.top, low: undefined } : { top, low }
+    const scale = alone ? { top: panel.top, low: undefined } : { top: common.top, low }
     const places = panel.rows === look.rows && panel.columns === look.columns ? {} : ELSEWHERE
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
         label=${panel.label || 'What it looked at'} />
-      ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}
+      ${panel.apart && panel.signed && html`<${Legend} ...${panel} explains=${false} low=${0} />`}
+      ${panel.label && html`<figcaption>
+        ${panel.label}${alone && `, up to ${figure(panel.most, panel.share)}`}
+      </figcaption>`}
     </figure>`
   }
-  const [first] = panels
-  const scale = own ? { top: first.top, low: coldest(first.cells ?? [0]) } : { top, low }
+  const scale = own
+    ? { top: first.top, low: coldest(first.cells ?? [0]), ...aboveOf(first.values ?? [], first.signed, first.top) }
+    : { top: common.top, low, ...above }
   const pins = picksObject ? ' Click a box to pin its object; Escape unpins.' : ''
   const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
   const alike = panels.filter(({ values, rows, columns }) => values && rows === look.rows && columns === look.columns)
-  const numbers = alike.map(({ values }) => short(values[hovered])).join(' · ')
+  const numbers = alike.map(({ values, share }) => figure(values[hovered], share)).join(' · ')
   const lines = [
     !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
@@ -2072,7 +2071,7 @@ function ImageView({
       ${panels.map(picture)}
     </div>
     ${first.values && html`<${Legend}
-      ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
+      ...${scale} signed=${first.signed} share=${first.share} colormap=${selection.colormap} explains=${explains} />`}
     <output class="readout">${lines.filter(Boolean).join('\n')}</output>
     <div class="row">
       ${query !== null && html`<button type="button" id="back" onClick=${() => leave(() => pick(null))}>
@@ -2087,42 +2086,119 @@ function ImageView({
 
 return { ImageView }
 })($legend_js, $picture_js, $preact_js, $selection_js, $values_js, $words_js)
-const $every_head_js = (({ HeadGrid }, { html }, { Select }, { ORDERS }) => {
+const $heads_js = (({ brushOf, painted, pooled, useDrawing }, { opaque }, { html, useMemo, useRef, useState }, { coldest }, { clamp, endOf, entropy, headOf, largest, range, rowOf, short }) => {
 
 
 
 
 
-/**
- * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
- * `query` is the row that an image is seen from. What it contains stands above the thumbnails.
- */
-function EveryHead({ maps, figures, kind, query, selection, change, chosen, choose, children }) {
-  const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
-  const orders = Object.entries(ORDERS).filter(has)
-  const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
-  return html`
-    <h2>Every head</h2>
-    <p class="quiet">The raw attention of each. A click shows one large.</p>
-    <${Select} words="Order" id="order" values=${orders} chosen=${order}
-      choose=${(one) => change({ order: one })} />
-    ${children}
-    ${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
-    ${maps?.[0].queries > 0 && html`<${HeadGrid}
-      maps=${maps}
-      order=${order}
-      figures=${figures}
-      chosen=${chosen}
-      onChoose=${choose}
-      grid=${kind.key === 'image' ? kind.grid : null}
-      prefix=${kind.prefix}
-      query=${query}
-      colormap=${selection.colormap}
-      own />`}`
+
+const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
+
+/** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
+function figuresOf(name, maps, figures) {
+  const layerOf = (map, at) => map.layer ?? at
+  if (figures?.[name]) return maps.map((map, at) => figures[name][layerOf(map, at)])
+  if (name !== 'entropy') return null
+  const own = (map, head) => entropy(headOf(map, head), map.queries, map.keys)
+  return maps.map((map) => range(map.heads).map((head) => own(map, head)))
 }
 
-return { EveryHead }
-})($heads_js, $preact_js, $select_js, $words_js)
+/** Return what a thumbnail shows: the cells seen from a row (of all rows the mean, where it is null), or the matrix. */
+function shownOf(map, head, grid, prefix, query) {
+  if (!grid) return pooled(headOf(map, head), map.queries, map.keys, SIDE, map.signed)
+  const { rows, columns } = map.grid ?? grid
+  const patches = (row) => rowOf(map, head, row).subarray(prefix, prefix + rows * columns)
+  if (query !== null) return { values: patches(Math.min(query, map.queries - 1)), rows, columns }
+  const values = new Float32Array(rows * columns)
+  for (let row = 0; row < map.queries; row++) {
+    patches(row).forEach((value, at) => (values[at] += value / map.queries))
+  }
+  return { values, rows, columns }
+}
+
+/** Return which thumbnail a key leads to, of `count` in rows of `across`; undefined if it leads to none. */
+function nextOf(key, at, across, count) {
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across, Home: -at, End: count }
+  if (!(key in steps)) return undefined
+  const next = at + steps[key]
+  const beyond = Math.abs(steps[key]) === across && (next < 0 || next >= count) // no row above or below
+  return beyond ? at : clamp(next, 0, count - 1)
+}
+
+/**
+ * Every head of every layer as a thumbnail: `maps` of one kind, a layer each. In the order 'index' it is a table of
+ * layers and heads, else a list from the least to the largest of a figure (`figures`: the service's diagnostics of this
+ * kind). Of an image (`grid`), a thumbnail is the row `query` without the `prefix`; of texts it is the matrix. `own`
+ * draws each on its own scale. Arrow keys move, Enter or a click chooses.
+ */
+function HeadGrid({
+  maps, order = 'index', figures = null, chosen, onChoose, grid = null, prefix = 0, query = 0, colormap = 'viridis',
+  own = false,
+}) {
+  const box = useRef()
+  const [focused, setFocused] = useState(null)
+  const figure = order === 'index' ? 'entropy' : order
+  const numbers = useMemo(() => figuresOf(figure, maps, figures), [figure, maps, figures])
+  const heads = useMemo(() => {
+    const all = maps.flatMap((map, at) => range(map.heads).map((head) => ({
+      map, head, layer: map.layer ?? at, number: numbers?.[at][head] ?? null,
+    })))
+    return order === 'index' ? all : all.sort((one, other) => one.number - other.number)
+  }, [maps, order, numbers])
+
+  useDrawing(() => {
+    const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
+    const tops = shown.map(({ values, signed }) => (grid ? endOf : largest)(values, signed))
+    const top = Math.max(...tops)
+    box.current.querySelectorAll('canvas').forEach((canvas, at) => {
+      const { values, rows, columns, signed } = shown[at]
+      const low = grid && own ? coldest(values) : 0
+      const image = painted(values, rows, columns, opaque(colormap, signed), low, own ? tops[at] : top, signed)
+      brushOf(canvas, columns, rows).putImageData(image, 0, 0)
+    })
+  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])
+
+  const [{ queries, keys }] = maps
+  const ratio = grid ? grid.columns / grid.rows : clamp(keys / queries, 0.5, 2)
+  const place = heads.findIndex(({ layer, head }) => layer === chosen?.layer && head === chosen?.head)
+  const stop = clamp(focused ?? Math.max(place, 0), 0, heads.length - 1)
+  const thumbnail = ({ layer, head, number }, at) => {
+    const name = `Layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
+    return html`<button type="button" class="thumbnail" aria-label=${name} title=${name}
+      aria-pressed=${String(at === place)} tabindex=${at === stop ? 0 : -1} onFocus=${() => setFocused(at)}
+      onClick=${() => onChoose({ layer, head })}>
+      <canvas style=${{ aspectRatio: String(ratio) }} />
+      ${order !== 'index' && html`<small>L${layer} H${head}${number !== null && `, ${short(number)}`}</small>`}
+    </button>`
+  }
+  const key = (event) => {
+    const buttons = [...box.current.querySelectorAll('button')]
+    const top = ({ offsetTop }) => offsetTop
+    const across = order === 'index' ? heads[0].map.heads : buttons.filter((one) => top(one) === top(buttons[0])).length
+    const next = nextOf(event.key, stop, across, heads.length)
+    if (next === undefined) return
+    event.preventDefault() // nothing scrolls
+    buttons[next].focus()
+  }
+
+  const most = Math.max(...maps.map((map) => map.heads))
+  let at = 0
+  return html`<div class="heads" ref=${box} role="group" aria-label="Every head of every layer" onKeyDown=${key}>
+    ${order === 'index' ? html`<table style=${{ maxWidth: `${9.4 * most + 1.6}rem` }}>
+      <thead><tr><td />${range(most).map((head) => html`
+        <th scope="col" key=${head}><span class="hidden-words">head </span>${head}</th>`)}</tr></thead>
+      <tbody>${maps.map((map, layer) => html`<tr key=${layer}>
+        <th scope="row"><span class="hidden-words">layer </span>${map.layer ?? layer}</th>
+        ${range(map.heads).map((head) => html`<td key=${head}>${thumbnail(heads[at], at++)}</td>`)}
+      </tr>`)}</tbody>
+    </table>` : html`<ol>${heads.map((one, place) => html`
+      <li key=${`${one.layer} ${one.head}`}>${thumbnail(one, place)}</li>`)}</ol>`}
+  </div>`
+}
+
+return { HeadGrid }
+})($canvas_js, $colours_js, $preact_js, $picture_js, $values_js)
 const $text_view_js = (({ SERIES }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { InPlace, readout }, { difference, keepMass, largest, range, without }, { TOUCH, wordsOf }) => {
 
 
@@ -2308,6 +2384,50 @@ function Edit({ token, edit }) {
 
 return { TextView }
 })($colours_js, $legend_js, $lines_js, $matrix_js, $preact_js, $selection_js, $tokens_js, $values_js, $words_js)
+const $every_head_js = (({ HeadGrid }, { html }, { Select }, { percent }, { ORDERS }) => {
+
+
+
+
+
+
+/**
+ * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
+ * `query` is the row that an image is seen from. What it contains stands above the thumbnails. Heads that are sinks are
+ * `out` where rollout leaves them out.
+ */
+function EveryHead({
+  maps, figures, kind, query, selection, change, chosen, choose, children, out = false,
+}) {
+  const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
+  const orders = Object.entries(ORDERS).filter(has)
+  const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
+  return html`
+    <h2>Every head</h2>
+    <p class="quiet">The raw attention of each. A click shows one large.</p>
+    <${Select} words="Order" id="order" values=${orders} chosen=${order}
+      choose=${(one) => change({ order: one })} />
+    ${figures?.sinks?.map(({ layer, head, share }) => html`<p class="quiet" key=${`${layer} ${head}`}>
+      Layer ${layer}, head ${head} looks at one patch from everywhere
+      (${percent(share)})${out ? '; it is left out' : ''}.
+    </p>`)}
+    ${children}
+    ${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
+    ${maps?.[0].queries > 0 && html`<${HeadGrid}
+      maps=${maps}
+      order=${order}
+      figures=${figures}
+      chosen=${chosen}
+      onChoose=${choose}
+      grid=${kind.key === 'image' ? kind.grid : null}
+      prefix=${kind.prefix}
+      query=${query}
+      colormap=${selection.colormap}
+      own />`}`
+}
+
+return { EveryHead }
+})($heads_js, $preact_js, $select_js, $values_js, $words_js)
 const $objects_view_js = (({ Picture }, { html }, { rowNamed }, { TextView }) => {
 
 

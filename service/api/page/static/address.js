@@ -6,9 +6,10 @@ const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change 
 
 const FORMS = { // an address may be anybody's
   row: /^\d*$/, layer: /^\d*$/, heads: /^(mean|max|min|\d+(,\d+)*)$/, covered: /^(\d+(,\d+)*)?$/,
+  first: /^\d*$/, sinks: /^(keep|out)?$/, discard: /^(0|0?\.\d+)?$/,
   object: /^\d*$/, threshold: /^(1|0|0?\.\d+)?$/,
   compare: /^(|input|layer:\d+|(method|model):.+)$/, view: /^(place|lines|matrix)$/, align: /^(emit|input)$/,
-  order: /^(index|entropy|distance|special)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
+  order: /^(index|entropy|distance|special|sink)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
   colormap: new RegExp(`^(${COLORMAP_NAMES.join('|')})$`),
 }
 

@@ -1,5 +1,5 @@
 import { html, useState } from './preact.js'
-import { labelOf, lengthOf, percent, short } from './values.js'
+import { cosine, labelOf, lengthOf, normOf, percent, short } from './values.js'
 
 /** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
 const chances = (list, key) => list?.map((one) => ({
@@ -41,14 +41,13 @@ export function Masks({ results: [{ candidates }], before }) {
     <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
 }
 
-/** A vector, and how alike it is to that of a second text. */
-export function Vector({ results: [{ embedding }, second] }) {
-  const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
-  const length = (vector) => Math.sqrt(dot(vector, vector))
-  const cosine = second && dot(embedding, second.embedding) / (length(embedding) * length(second.embedding))
+/** A vector, and how alike it is to that of a second text, and to what it was before. */
+export function Vector({ results: [{ embedding }, second], before }) {
+  const was = before?.[0].embedding?.length === embedding.length && before[0].embedding
   return html`
-    ${second && html`<p>Cosine similarity: <strong>${short(cosine)}</strong></p>`}
-    <small>${embedding.length} numbers, a vector of length ${short(length(embedding))}:
+    ${second && html`<p>Cosine similarity: <strong>${short(cosine(embedding, second.embedding))}</strong></p>`}
+    ${was && html`<p>Likeness to what it was (cosine): <strong>${short(cosine(embedding, was))}</strong></p>`}
+    <small>${embedding.length} numbers, a vector of length ${short(normOf(embedding))}:
       ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`
 }
 

@@ -108,7 +108,8 @@ function App() {
     <main>
       <div class="column">
         <${Input} ...${chooses} about=${about} input=${input} take=${take} />
-        <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem} />
+        <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem}
+          about=${about} />
       </div>
       <div class="column wide">
         <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} />

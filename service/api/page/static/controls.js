@@ -1,9 +1,12 @@
 import { html } from './preact.js'
-import { aboutKind, headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf } from './selection.js'
+import {
+  aboutKind, firstLayerOf, hasSinks, headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf, rolloutOf,
+} from './selection.js'
 import { range, short } from './values.js'
 import { EXPLAINS, METHODS, wordsOf } from './words.js'
 
 const FUSED = ['mean', 'max', 'min']
+const USUAL_DISCARD = 0.9
 
 /** One of several, or `many`, as buttons that arrow keys move over. `values` are [value, words] or words. */
 function Choice({ legend, name, values, chosen, choose, many = false }) {
@@ -43,6 +46,8 @@ export function LookControls({ model, selection, change, labels }) {
       choose=${(one) => change({ method: one })} />
     <p class="meaning">${METHODS[method]} ${method === best?.method && html`<${Why} best=${best} />`}</p>
     <${Layer} model=${model} kind=${kind} method=${method} selection=${selection} change=${change} />
+    ${method === 'rollout' && html`
+      <${Rollout} model=${model} kind=${kind} selection=${selection} change=${change} />`}
     <${Heads} method=${method} count=${kind.heads} chosen=${selection.heads} change=${change} />
     ${explains && labels?.length > 1 && html`<${Choice} many legend="What speaks for" name="target"
       values=${labels.map(({ index, label }) => [index, label])} chosen=${selection.target || labels[0].index}
@@ -63,12 +68,33 @@ function Why({ best: { method, measure, values } }) {
 function Layer({ model, kind, method, selection, change }) {
   const { through, fixed } = layersOf(model, method)
   if (fixed || kind.layers < 2) return null
-  const [layer, last] = [layerOf(kind, selection), kind.layers - 1]
-  return html`<label>
-    ${through ? `Layers 0 to ${layer}` : `Layer ${layer} of 0 to ${last}`}
-    <input type="range" name="layer" id="layer" min="0" max=${last} value=${layer}
-      onInput=${({ target }) => change({ layer: target.value })} />
+  const [first, layer, last] = [firstLayerOf(kind, selection), layerOf(kind, selection), kind.layers - 1]
+  const slider = (name, words, value, take) => html`<label>
+    ${words}
+    <input type="range" name=${name} id=${name} min="0" max=${last} value=${value}
+      onInput=${({ target }) => change(take(target.value))} />
   </label>`
+  if (!through) return slider('layer', `Layer ${layer} of 0 to ${last}`, layer, (value) => ({ layer: value }))
+  return html`
+    ${slider('first', `From layer ${first}`, first, (value) => ({
+      first: value, ...(Number(value) > layer && { layer: value }) }))}
+    ${slider('layer', `to layer ${layer} of 0 to ${last}`, layer, (value) => ({ layer: value }))}`
+}
+
+/** What rollout leaves out: heads that look at one patch from everywhere, and all but the strongest tenth. */
+function Rollout({ model, kind, selection, change }) {
+  if (kind.windows.length) return null
+  const { sinks, discard } = rolloutOf(model, kind, selection)
+  const box = (name, words, checked, values) => html`<label class="box">
+    <input type="checkbox" name=${name} checked=${checked}
+      onChange=${({ target }) => change({ [name]: values[Number(target.checked)] })} />
+    ${words}
+  </label>`
+  return html`
+    ${hasSinks(kind) && box(
+      'sinks', 'without heads that look at one patch from everywhere', sinks === 'out', ['keep', 'out'])}
+    ${box('discard', `only the strongest ${Math.round(100 * (1 - (discard || USUAL_DISCARD)))} % of each layer`,
+      discard > 0, ['0', String(USUAL_DISCARD)])}`
 }
 
 /** Heads: fused, or of raw weights some of them; a double click leaves one alone. */

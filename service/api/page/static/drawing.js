@@ -24,6 +24,8 @@ export function DrawControls({ selection, change, text, pairs, asks = false }) {
     <${Select} words="Colours" name="colormap" values=${COLORMAP_NAMES.map((name) => [name, name])}
       chosen=${selection.colormap} choose=${(colormap) => change({ colormap })} />
     ${!text && box('smooth', 'smooth between patches')}
+    ${!text && box('grey', 'grey ground')}
+    ${!text && box('full', 'colours to the largest value')}
     ${text && asks && box('merge', 'words instead of tokens', { row: '' })}
     ${text && box('special', 'hide special tokens')}
     ${text && pairs && box('only', 'from the first text to the second alone')}

@@ -1,7 +1,8 @@
 import { brushOf, painted, pooled, useDrawing } from './canvas.js'
 import { opaque } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
-import { clamp, entropy, headOf, largest, range, rowOf, short } from './values.js'
+import { coldest } from './picture.js'
+import { clamp, endOf, entropy, headOf, largest, range, rowOf, short } from './values.js'
 
 const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
 
@@ -59,11 +60,12 @@ export function HeadGrid({
 
   useDrawing(() => {
     const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
-    const tops = shown.map(({ values, signed }) => largest(values, signed))
+    const tops = shown.map(({ values, signed }) => (grid ? endOf : largest)(values, signed))
     const top = Math.max(...tops)
     box.current.querySelectorAll('canvas').forEach((canvas, at) => {
       const { values, rows, columns, signed } = shown[at]
-      const image = painted(values, rows, columns, opaque(colormap, signed), 0, own ? tops[at] : top, signed)
+      const low = grid && own ? coldest(values) : 0
+      const image = painted(values, rows, columns, opaque(colormap, signed), low, own ? tops[at] : top, signed)
       brushOf(canvas, columns, rows).putImageData(image, 0, 0)
     })
   }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])

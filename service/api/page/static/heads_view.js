@@ -5,7 +5,7 @@ import { useForgotten } from './look.js'
 import { mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
-import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf } from './selection.js'
+import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf, rolloutOf } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
 import { EXPLAINS } from './words.js'
@@ -15,7 +15,8 @@ export function Heads({ model, selection, change, input, main, objects }) {
   const { stale, asked: { value: answer } } = main
   const kind = kindOf(model, selection)
   const ready = answer?.id && answer.model.name === model.name
-  const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype: 'uint8' })
+  const dtype = kind.query === 'image' ? 'float32' : 'uint8' // one row of an image: small values are seen too
+  const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype })
   const key = ready ? `${answer.id}?${query}` : answer ? undefined : null
   const found = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.id, query, signal)
@@ -25,14 +26,16 @@ export function Heads({ model, selection, change, input, main, objects }) {
   useForgotten(found, input, main.asked)
   if (kind.layers * kind.heads < 2) return null
   const { maps, figures, kind: shown } = (!found.refusal && found.value) || {} // else those of the question before
-  const raw = methodOf(model, kind, selection) === 'raw'
+  const method = methodOf(model, kind, selection)
+  const raw = method === 'raw'
+  const out = method === 'rollout' && rolloutOf(model, kind, selection).sinks === 'out'
   const chosen = raw ? { layer: layerOf(kind, selection), head: Number(selection.heads) } : { layer: null, head: null }
   const image = shown?.key === 'image'
   const row = maps?.[0].objects ? Math.max(maps[0].objects.indexOf(objects.shown), 0)
     : image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0
   return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
     <${EveryHead} maps=${maps} figures=${figures} kind=${shown} selection=${selection} change=${change} chosen=${chosen}
-      query=${row}
+      query=${row} out=${out}
       choose=${({ layer, head }) => change({ method: 'raw', layer: String(layer), heads: String(head) })}>
       ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
     <//>

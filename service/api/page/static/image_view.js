@@ -2,7 +2,7 @@ import { Legend } from './legend.js'
 import { Picture, coldest } from './picture.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
-import { difference, keepMass, largest, percent, short } from './values.js'
+import { aboveOf, difference, figure, keepMass, percent, scaleOf } from './values.js'
 import { TOUCH } from './words.js'
 
 /** What is passed to a picture in whose grid the patches of the look have other places. */
@@ -12,7 +12,7 @@ const ELSEWHERE = { query: null, hovered: null, onHover: undefined, onPick: unde
  * Return the panels of a look at one word, object or place, each with the `cells` that are drawn: all but the smallest.
  * A look at the objects of an image has no values where nothing, or not this object, is found.
  */
-function panelsOf(look, source, { word, object }, keep, title) {
+function panelsOf(look, source, { word, object }, { keep, full }, title) {
   const { panels, image, rows, columns, numbers, found } = look
   const at = numbers ? numbers.indexOf(object) : word
   return panels.map(({ rows: lines, ...panel }) => {
@@ -20,28 +20,32 @@ function panelsOf(look, source, { word, object }, keep, title) {
     const missing = numbers && at < 0 && title && 'does not find it'
     const label = [title, panel.label, missing].filter(Boolean).join(', ')
     const cells = values && keepMass(values, keep)
-    return { ...panel, image, rows, columns, source, values, cells, label, objects: found }
+    const every = lines.flatMap((line) => [...line])
+    return {
+      ...panel, image, rows, columns, source, values, cells, label, objects: found, every,
+      ...scaleOf(every, panel.signed, full),
+    }
   })
 }
 
 /** Return the panel of what is more (red) or less (blue) in another look; none where its patches are others. */
-function differenceOf(one, other) {
+function differenceOf(one, other, full) {
   const edges = Object.keys(one.image.box)
   if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
   if (!one.values || one.values.length !== other.values?.length) return []
   const values = difference(other.values, one.values)
-  const drawn = { values, cells: values, signed: true, top: largest(values, true) }
+  const drawn = { values, cells: values, signed: true, ...scaleOf(values, true, full) }
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
 /** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
-function allPanels(look, source, other, place, keep) {
-  const here = panelsOf(look, source, place, keep, other?.here).map((panel) => ({ ...panel, first: true }))
+function allPanels(look, source, other, place, style) {
+  const here = panelsOf(look, source, place, style, other?.here).map((panel) => ({ ...panel, first: true }))
   if (!other) return here
-  const there = panelsOf(other.look, other.source, place, keep, other.there)
+  const there = panelsOf(other.look, other.source, place, style, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
   const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
-  return [...here, ...there, ...(pair ? differenceOf(here[0], there[0]) : [])]
+  return [...here, ...there, ...(pair ? differenceOf(here[0], there[0], style.full) : [])]
 }
 
 /** Return in words where a row of the picture is seen from, and how much of its attention is on patches. */
@@ -69,14 +73,16 @@ export function ImageView({
   const hovered = over < look.rows * look.columns ? over : null // it may be of a larger grid
   const box = useRef(null)
   const [covering, setCovering] = useState(false) // without the Shift key, as a finger needs it
-  const [own, keep] = [Boolean(selection.own), Number(selection.keep)]
+  const [own, keep, full] = [Boolean(selection.own), Number(selection.keep), Boolean(selection.full)]
   const object = objects?.shown
   const panels = useMemo(
-    () => allPanels(look, source, other, { word: word ?? 0, object }, keep),
-    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep],
+    () => allPanels(look, source, other, { word: word ?? 0, object }, { keep, full }),
+    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep, full],
   )
   const scaled = panels.filter(({ apart }) => !apart)
-  const top = Math.max(...scaled.map((panel) => panel.top))
+  const common = useMemo(
+    () => scaleOf(scaled.flatMap(({ every }) => every), scaled[0].signed, full), [panels, full])
+  const above = aboveOf(scaled.flatMap(({ values }) => [...values ?? []]), scaled[0].signed, common.top)
   const low = Math.min(...scaled.map(({ cells }) => coldest(cells ?? [0])))
   const canPick = !fixed && (ofObjects || !look.words.length) && !explains // else the row is a word's, or the answer's
   const query = canPick ? pinnedOf(selection) : null
@@ -92,30 +98,36 @@ export function ImageView({
   const shared = {
     query, hovered, covering, onHover: setHovered, onPick: pick,
     colormap: selection.colormap, opacity: Number(selection.opacity), smooth: Boolean(selection.smooth),
+    grey: Boolean(selection.grey),
     ...(boxes && {
       marked: objects.hovered ?? look.explained ?? objects.shown, pinned: objects.pinned,
       onObject: objects.hover, onPickObject: picksObject ? objects.pin : undefined,
     }),
   }
+  const [first] = panels
   const picture = (panel, at) => {
     const alone = own || panel.apart
-    const scale = alone ? { top: panel.top, low: undefined } : { top, low }
+    const scale = alone ? { top: panel.top, low: undefined } : { top: common.top, low }
     const places = panel.rows === look.rows && panel.columns === look.columns ? {} : ELSEWHERE
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
         label=${panel.label || 'What it looked at'} />
-      ${panel.label && html`<figcaption>${panel.label}${alone && `, up to ${short(panel.top)}`}</figcaption>`}
+      ${panel.apart && panel.signed && html`<${Legend} ...${panel} explains=${false} low=${0} />`}
+      ${panel.label && html`<figcaption>
+        ${panel.label}${alone && `, up to ${figure(panel.most, panel.share)}`}
+      </figcaption>`}
     </figure>`
   }
-  const [first] = panels
-  const scale = own ? { top: first.top, low: coldest(first.cells ?? [0]) } : { top, low }
+  const scale = own
+    ? { top: first.top, low: coldest(first.cells ?? [0]), ...aboveOf(first.values ?? [], first.signed, first.top) }
+    : { top: common.top, low, ...above }
   const pins = picksObject ? ' Click a box to pin its object; Escape unpins.' : ''
   const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
   const alike = panels.filter(({ values, rows, columns }) => values && rows === look.rows && columns === look.columns)
-  const numbers = alike.map(({ values }) => short(values[hovered])).join(' · ')
+  const numbers = alike.map(({ values, share }) => figure(values[hovered], share)).join(' · ')
   const lines = [
     !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
@@ -125,7 +137,7 @@ export function ImageView({
       ${panels.map(picture)}
     </div>
     ${first.values && html`<${Legend}
-      ...${scale} signed=${first.signed} colormap=${selection.colormap} explains=${explains} />`}
+      ...${scale} signed=${first.signed} share=${first.share} colormap=${selection.colormap} explains=${explains} />`}
     <output class="readout">${lines.filter(Boolean).join('\n')}</output>
     <div class="row">
       ${query !== null && html`<button type="button" id="back" onClick=${() => leave(() => pick(null))}>

@@ -48,7 +48,8 @@ export function Examples({ examples, chosen, choose }) {
   return html`<div class="examples" role="group" aria-label="Examples">${examples.map(button)}</div>`
 }
 
-function ExamplePicture({ address }) {
+/** A picture of an example, small. */
+export function ExamplePicture({ address }) {
   const canvas = useRef(null)
   useEffect(() => {
     let gone = false

@@ -40,7 +40,7 @@ export function imageLook(attention, kind, row = null, found = []) {
     const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
     const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
     const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
-    return { label, rows, signed: map.signed, top: largest(rows.flatMap((row) => [...row]), map.signed) }
+    return { label, rows, signed: map.signed, share: map.normalized }
   }))
   const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
   const explained = target?.object ?? null

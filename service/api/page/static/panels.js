@@ -4,6 +4,7 @@ import { DrawControls } from './drawing.js'
 import { ImageView } from './image_view.js'
 import { Examples, TextInput } from './inputs.js'
 import { useDrawn } from './look.js'
+import { Nearest } from './nearest.js'
 import { ImageInput } from './pad.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
@@ -11,6 +12,7 @@ import { aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf,
 import { Streaming } from './streaming.js'
 import { taskOf, thresholdOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
+import { percent } from './values.js'
 import { EXPLAINS, NOTHING } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
@@ -32,7 +34,9 @@ export function Input({ model, selection, change, about, input, take }) {
 }
 
 /** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
-export function Answers({ model, selection, change, input, main, compared, drawn, objects, playing, problem, play }) {
+export function Answers({
+  model, selection, change, input, main, compared, drawn, objects, playing, problem, play, about,
+}) {
   const { value: answer, busy, behind, refusal } = main.asked
   const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
   const ofAnswer = (name) => kindOf(model, { kind: name }).query === 'target'
@@ -58,9 +62,12 @@ export function Answers({ model, selection, change, input, main, compared, drawn
         ? html`<${viewOf(results[0])} ...${shared} results=${results} streaming=${answer.streaming}
             replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
+      ${results?.[0].embedding && model.inputs.width && html`<${Nearest}
+        model=${model} embedding=${results[0].embedding} choose=${(example) => about({ example })} />`}
       ${others && html`<div class=${compared.busy ? 'stale' : ''}>
         <h3>${compared.there}</h3>
-        <${viewOf(others[0])} ...${shared} results=${others} before=${answer?.results} />
+        <${viewOf(others[0])} ...${shared} results=${others}
+          before=${others[0].embedding && compared.look.model.name !== model.name ? null : answer?.results} />
       </div>`}
     </div>
   </section>`
@@ -101,7 +108,23 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
   return html`<section id="look" aria-label="What it looked at" class=${old ? 'stale' : ''}>
     <h2>What it looked at</h2>
     ${view?.()}
+    ${drawn && html`<${Completeness} maps=${look.attention.maps} />`}
   </section>`
+}
+
+const MOST_ERROR = 0.05 // of a difference that is explained: where values miss more of it, they say little
+
+/** How far the values along a path add up to what they explain; nothing of other methods. */
+function Completeness({ maps }) {
+  const missed = maps.flatMap((map) => [map, ...map.targets ?? []])
+    .flatMap(({ completeness }) => (completeness ? [completeness.relative_error] : []))
+  if (!missed.length) return null
+  const most = Math.max(...missed)
+  return html`<p class=${most > MOST_ERROR ? 'caution' : 'quiet'} id="completeness">
+    ${most > MOST_ERROR
+      ? `The values miss ${percent(most)} of the difference that they explain: they say little here.`
+      : `The values add up to the difference that they explain, but for ${percent(most)}.`}
+  </p>`
 }
 
 /** Return what compares with the text that is `changed`: other words in place of a token; its `mask` is the model's. */

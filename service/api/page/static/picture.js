@@ -4,6 +4,8 @@ import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { clamp, lengthOf } from './values.js'
 
+const GREY = '#808080' // any: it is the saturation that is taken
+const [SEEN, UNSEEN] = ['#ccc', '#808080'] // what a grey ground is multiplied by, and once more beside the box
 const FINEST = 448 // pixels of the longer side of heat that is interpolated; the canvas does the rest
 const CRISP = 64 // pixels of the longer side: an image of no more shows each of them
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
@@ -18,15 +20,33 @@ export function frameOf({ width, height, box }) {
   return { left, top, width: right - left, height: bottom - top }
 }
 
-/** Return the least value that is drawn: the picture is unchanged there, as in the service's png. */
+/** Return the least value that is drawn: the ground alone is seen there, as in the service's png. */
 export const coldest = (cells) => cells.reduce((least, value) => Math.min(least, value), Infinity)
 
+/** Make an image grey, less bright, and still less beside the box: what the model did not see is seen to be unseen. */
+function makeGrey(brush, { width, height, box }) {
+  const paint = (operation, colour, add) => {
+    brush.globalCompositeOperation = operation
+    brush.fillStyle = colour
+    brush.beginPath()
+    brush.rect(0, 0, width, height)
+    add?.()
+    brush.fill('evenodd')
+  }
+  paint('saturation', GREY)
+  paint('multiply', SEEN)
+  const [left, top] = [clamp(box.left, 0, width), clamp(box.top, 0, height)]
+  const [right, bottom] = [clamp(box.right, 0, width), clamp(box.bottom, 0, height)]
+  paint('multiply', UNSEEN, () => brush.rect(left, top, right - left, bottom - top))
+  brush.globalCompositeOperation = 'source-over'
+}
+
 /**
- * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the image
+ * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the ground
  * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
  */
 export function drawPicture(canvas, drawn) {
-  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth } = drawn
+  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
   const frame = frameOf(image)
   const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
   const brush = canvas.getContext('2d')
@@ -41,12 +61,14 @@ export function drawPicture(canvas, drawn) {
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
   if (!cells) return
+  if (grey) makeGrey(brush, image)
   const { left, top: above, right, bottom } = image.box
   const [wide, high] = [right - left, bottom - above]
   const fine = Math.min(scale, FINEST / Math.max(wide, high))
   const [width, height] = smooth
     ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
-  const values = smooth ? smoothed(cells, rows, columns, height, width) : cells
+  const ended = cells.map((value) => clamp(value, signed ? -top : low, top)) // else what is above would spread
+  const values = smooth ? smoothed(ended, rows, columns, height, width) : cells
   const heat = new OffscreenCanvas(width, height)
   const table = translucent(colormap, signed, opacity)
   heat.getContext('2d').putImageData(painted(values, height, width, table, low, top, signed), 0, 0)
@@ -148,8 +170,8 @@ function useCells({
  * that is picked, in place of `onPick`, where there is one; null on Escape.
  */
 export function Picture({
-  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.6,
-  smooth = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
+  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.8,
+  smooth = true, grey = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
   onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
 }) {
   const canvas = useRef()
@@ -162,9 +184,9 @@ export function Picture({
   useDrawing(() => {
     if (!size.width) return
     brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
-    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth }
+    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth, grey }
     drawPicture(canvas.current, drawn)
-  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth,
+  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth, grey,
     image.width, image.height, box.left, box.top, box.right, box.bottom])
 
   const objectIn = (across, down) => objectAt(

@@ -6,9 +6,10 @@ import { EXPLAINS } from './words.js'
 export const DEFAULTS = {
   model: '', example: '', text: '', pair: '', id: '', // the question
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
+  first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
   view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
-  colormap: 'viridis', opacity: '0.6', smooth: '1',
+  colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
   source_language: '', target_language: '',
@@ -22,7 +23,9 @@ export const aboutAnother = (part) => ({
 
 /** Return a part of a selection that begins to ask another model. */
 export const aboutModel = (model) => ({
-  ...aboutAnother({ model, kind: '', layer: '', heads: 'mean', method: '', threshold: '' }),
+  ...aboutAnother({
+    model, kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
+  }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
 
@@ -63,14 +66,32 @@ export function methodsOf(model, kind, pair) {
 }
 
 /**
- * Return the method that is chosen: else the one that measured best on this model, else the first that explains. Of
- * objects it is the weights, which are there for all of them at once.
+ * Return the method that is chosen: else the one that measured best on this model, else the usual one. Of objects it is
+ * the weights, which are there for all of them at once.
  */
 export function methodOf(model, kind, selection) {
   const methods = methodsOf(model, kind, selection.pair)
-  const best = hasObjects(kind) ? 'raw' : model.attention.best?.method
-  return [selection.method, best, 'libra', 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+  const { best, usual } = model.attention
+  const first = hasObjects(kind) ? 'raw' : best?.method
+  return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
+
+/** Return whether a patch of a kind can be a sink: all tokens of an image see all patches. */
+export const hasSinks = ({ grid, query, key, windows }) =>
+  Boolean(grid) && query === 'image' && key === 'image' && !windows.length
+
+/** Return how rollout is computed: as it is chosen, else as is usual of this model: {sinks, discard}. */
+export function rolloutOf(model, kind, { sinks, discard }) {
+  const { usual } = model.attention
+  const own = usual.method === 'rollout' ? usual : {}
+  return {
+    sinks: hasSinks(kind) ? sinks || own.sinks || 'keep' : 'keep',
+    discard: kind.windows.length ? 0 : Number(discard || own.discard || 0),
+  }
+}
+
+/** Return the first layer that is followed. */
+export const firstLayerOf = (kind, selection) => Math.min(Number(selection.first), layerOf(kind, selection))
 
 /** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
 export function layersOf(model, method) {
@@ -94,7 +115,7 @@ const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid
 export function aboutKind(model, selection, name) {
   const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
   const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
-  return { kind: name, layer: '', heads: 'mean', row: '', method: '', ...uncovered }
+  return { kind: name, layer: '', first: '', heads: 'mean', row: '', method: '', ...uncovered }
 }
 
 /** Return a selection as another model can be asked by it: without a patch, heads or a class that it does not have. */
@@ -148,9 +169,15 @@ export function optionsOf(model, selection) {
   const { through, fixed } = layersOf(model, method)
   const task = taskOf(model)
   const options = { attention: method, kind: kind.name }
-  if (!fixed) options.layers = through ? `0:${layerOf(kind, selection) + 1}` : layerOf(kind, selection)
+  const last = layerOf(kind, selection)
+  if (!fixed) options.layers = through ? `${firstLayerOf(kind, selection)}:${last + 1}` : last
   if (method === 'raw') options.heads = image ? selection.heads : 'all' // heads of a text are fused in the page
-  if (method === 'rollout' && ['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  if (method === 'rollout') {
+    const { sinks, discard } = rolloutOf(model, kind, selection)
+    if (sinks === 'out') options.sinks = sinks
+    if (discard) options.discard = discard
+    if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
+  }
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)

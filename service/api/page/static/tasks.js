@@ -102,7 +102,7 @@ const TASKS = { // `title` is the question, `second` what a second text is
     second: 'Second text, for a model of pairs',
     inputs: (text, pair) => ({ text, text_pair: pair }),
   },
-  'feature-extraction': { ...VECTOR, title: 'Which numbers stand for it?', second: 'Second text, to compare' },
+  'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
   'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
   'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
   'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },

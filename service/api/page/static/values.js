@@ -1,6 +1,9 @@
 /** Return a number in three digits. */
 export const short = (number) => String(Number(Number(number).toPrecision(3)))
 
+/** Return a value in three digits; a share of a whole as per cent. */
+export const figure = (value, share) => (share ? `${short(100 * value)} %` : short(value))
+
 /** Return a share as a percentage to be read; one that would be rounded to nothing is “less than” the least. */
 export function percent(share, digits = 1) {
   const rounded = (100 * share).toFixed(digits)
@@ -68,6 +71,35 @@ export function largest(values, signed) {
   return most || 1
 }
 
+const RANK = 0.98
+const MOST_ABOVE = 0.5
+
+/**
+ * Return the size of a value from which on colours are the hottest, by the rule of the service's scale.py: that of rank
+ * RANK among those that are not 0, or a larger one, while larger ones have more than MOST_ABOVE of the sum. 1 where
+ * there is nothing.
+ */
+export function endOf(values, signed) {
+  const sizes = Float64Array.from(values, (value) => (signed ? Math.abs(value) : value))
+    .filter((size) => size > 0 && size < Infinity).sort()
+  if (!sizes.length) return 1
+  const sum = sizes.reduce((total, size) => total + size, 0)
+  let [at, below] = [0, sizes[0]]
+  while (sum - below > MOST_ABOVE * sum) below += sizes[++at]
+  return sizes[Math.max(Math.ceil(RANK * sizes.length) - 1, at)]
+}
+
+/** Return how many values are above the end of the colours, and the largest of all: {above, most}. */
+export const aboveOf = (values, signed, top) => ({
+  above: values.filter((value) => (signed ? Math.abs(value) : value) > top).length, most: largest(values, signed),
+})
+
+/** Return what colours end at: the rule's end or, in `full`, the largest; and what is above: {top, above, most}. */
+export function scaleOf(values, signed, full) {
+  const top = full ? largest(values, signed) : endOf(values, signed)
+  return { top, ...aboveOf(values, signed, top) }
+}
+
 /** Return a copy in which the fewest values that hold a share of the sum of all sizes stay; the others are 0. */
 export function keepMass(values, share) {
   const sizes = Float32Array.from(values, Math.abs).sort().reverse()
@@ -82,6 +114,14 @@ export function keepMass(values, share) {
     return size > least || (size === least && equal-- > 0) ? value : 0
   })
 }
+
+const dot = (one, other) => one.reduce((sum, value, at) => sum + value * other[at], 0)
+
+/** Return the length of a vector. */
+export const normOf = (vector) => Math.sqrt(dot(vector, vector))
+
+/** Return the cosine of the angle between two vectors. */
+export const cosine = (one, other) => dot(one, other) / (normOf(one) * normOf(other))
 
 /** Return one minus the other. */
 export const difference = (one, other) => Float32Array.from(one, (value, at) => value - other[at])

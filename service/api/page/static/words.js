@@ -47,5 +47,6 @@ export const ORDERS = {
   index: 'layer × head',
   entropy: 'entropy, the most focused first',
   distance: 'distance, the most local first',
+  sink: 'share of one patch, the least first',
   special: 'share on special tokens',
 }
