@@ -11,7 +11,7 @@ from benchmarks.running_service import served
 
 ROOT = Path(__file__).parent.parent
 SHOTS = {
-    "page-light": ("#model=digits", "light", (1440, 1000)),
+    "page-light": ("#model=photos", "light", (1440, 1000)),
     "page-dark": ("#model=digits&example=2&method=relevance", "dark", (1440, 1000)),
     "page-text": ("#model=dates&example=1&view=lines&method=raw", "light", (1440, 1000)),
     "page-objects": ("#model=scenes-detr&example=1&object=5", "light", (1440, 1000)),
@@ -38,7 +38,7 @@ def main():
     """Write docs/pictures/page-*.png."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--artifacts", type=Path, default=ROOT / "artifacts", help="has digits, dates, captions-soft, scenes-detr"
+        "--artifacts", type=Path, default=ROOT / "artifacts", help="has photos and all of the models in SHOTS"
     )
     parser.add_argument("--to", type=Path, default=ROOT / "docs/pictures")
     arguments = parser.parse_args()
