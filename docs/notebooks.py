@@ -14,7 +14,7 @@ from benchmarks.running_service import served
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = ROOT / "docs/notebooks"
 CELL_SECONDS = 300
-"""The longest cell trains nothing for so long: it exports a model."""
+"""Seconds that a cell may take; the longest exports a model."""
 NO_WIDGETS = "ignore:IProgress not found"
 """tqdm, which transformers imports, warns of it; nothing here draws a bar."""
 METADATA = {
