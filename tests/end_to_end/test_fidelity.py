@@ -7,11 +7,13 @@ methods come from `tests/samples/explanations_reference.py`, gradients from auto
 from typing import get_args
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
 from contract.manifest import FIGURES, FUSIONS, Method
 from export.bundled import SOURCES
+from tests.conftest import ROOT
 from tests.samples import explanations_reference
 from tests.samples.fidelity import BUNDLED, FAMILIES, TOLERANCE, Seen, close, of_families, open_model, score, targets
 
@@ -407,3 +409,17 @@ def their_steps(model, seen, target):
             yield {"decoder": out.decoder_attentions, "cross": out.cross_attentions}
         else:
             yield {"decoder": out.attentions}
+
+
+def copied_weights(graph):
+    """Return the weights of whole layers that a branch returns as they are, which the runtime copies."""
+    found = [node.input[0] for node in graph.node if node.op_type == "Identity" and ".attention.seen" in node.input[0]]
+    for node in graph.node:
+        found += [name for one in node.attribute if one.HasField("g") for name in copied_weights(one.g)]
+    return found
+
+
+@pytest.mark.parametrize("name", ["digits", "dates"])
+def test_no_branch_of_the_attention_graph_copies_the_weights_of_all_heads(name):
+    graph = onnx.load(ROOT / "model/artifacts" / name / "1/attention.onnx", load_external_data=False).graph
+    assert copied_weights(graph) == []

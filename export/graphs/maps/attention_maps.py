@@ -238,14 +238,20 @@ class MapsBuilder:
 
     def fused_heads(self) -> list[str]:
         """Return every layer's weights fused over heads (batch, query, key), by the control `fusion`."""
+        if not self.kind.has_sinks:
+            return self._fused(self.weights)
         b = self.b
-        weights = self.weights
-        if self.kind.has_sinks:
-            leaves_out = b.op("Greater", self.sinks, b.constant(0, np.float32))
-            weights = b.branch(leaves_out, lambda: [self._without_sinks(one) for one in weights], lambda: weights)
+        return b.branch(
+            b.op("Greater", self.sinks, b.constant(0, np.float32)),
+            lambda: self._fused([self._without_sinks(layer) for layer in self.weights]),
+            lambda: self._fused(self.weights),
+        )
+
+    def _fused(self, layers: Sequence[str]) -> list[str]:
+        b = self.b
 
         def all_by(kind: str) -> Callable[[], list[str]]:
-            return lambda: [b.reduce(kind, layer, self.heads_axis, keep=False) for layer in weights]
+            return lambda: [b.reduce(kind, layer, self.heads_axis, keep=False) for layer in layers]
 
         def other() -> list[str]:
             return b.branch(_equals(b, "fusion", FUSIONS, "max"), all_by("ReduceMax"), all_by("ReduceMin"))
