@@ -30,7 +30,7 @@ Scales = Literal["row", "input", "fixed"]
 
 Scores = Literal["softmax", "sigmoid", "identity"]
 
-Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated"]
+Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts"]
 
 GradientMethod = Literal["relevance", "libra", "integrated"]
 """The methods that explain a score, each by a graph of its own, whose role has the name of the method."""
@@ -40,7 +40,10 @@ Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bo
 GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
 
 GRAPH_METHODS = ("raw", "rollout", "norm")
-"""The methods of the attention graph. Its input `method` is an index into them."""
+"""The methods whose maps the attention graph makes of weights. Its input `method` is an index into them."""
+
+STATE_METHODS: tuple[Method, ...] = ("similar", "parts")
+"""The methods that compare the states of tokens; the attention graph returns those after the layers `<kind>.after`."""
 
 BASELINE = "baseline."
 """The prefix of the names of an integrated graph's inputs that hold the baseline."""
@@ -137,10 +140,11 @@ class Kind(Part):
     that are `image_visible`, if the graph takes that), `<kind>.heads` and `<kind>.special`, which marks the special
     tokens among its keys; and for a kind with rollout `<kind>.discard`, the number of entries of a layer that are set
     to 0, and of an image `<kind>.sinks`: a head that gives one patch more than this share is left out, unless it is 0.
+    A kind whose states are compared has `<kind>.after`, the layers after which they are returned.
     It returns `<kind>` (batch, heads, layers in their order, rows, key) and `<kind>.diagnostics` (batch, layer,
-    head, query, figure). Where tokens look around in windows, rows have zeros outside of theirs. Stages are kinds of
-    their own: the rollout and the relevance of one that is `carried` have the keys of the first, through the stages
-    between.
+    head, query, figure), and `<kind>.states` (batch, layers in their order, query, width). Where tokens look around in
+    windows, rows have zeros outside of theirs. Stages are kinds of their own: the rollout and the relevance of one that
+    is `carried` have the keys of the first, through the stages between.
 
     The graphs relevance, libra and integrated explain a score. It is the logit of `explained` (batch): a class or
     token, or a negative number for the likeliest; less the logit of `against` (batch), unless that is negative. For a
@@ -187,6 +191,16 @@ class Kind(Part):
     def parallel(self) -> int:
         """Parallel attentions in one layer (Touvron et al. 2022). The manifest calls the number `abreast`."""
         return self.abreast
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of its stack, each of which has as many maps as there are parallel attentions."""
+        return len(self.maps) // self.abreast
+
+    @property
+    def compares_states(self) -> bool:
+        """True if the attention graph returns its states."""
+        return any(method in self.methods for method in STATE_METHODS)
 
     @property
     def patches(self) -> slice:
@@ -346,9 +360,9 @@ class Manifest(Part, Inputs):
 
     @property
     def answers(self) -> tuple[Port, ...]:
-        """What the model answers in one pass: the outputs of the attention graph that are no maps."""
-        maps = {name for kind in self.attention for name in (kind.name, f"{kind.name}.diagnostics")}
-        return tuple(port for port in self.graphs["attention"].outputs if port.name not in maps)
+        """What the model answers in one pass: the outputs of the attention graph that are not of attention."""
+        shown = {f"{kind.name}{end}" for kind in self.attention for end in ("", ".diagnostics", ".states")}
+        return tuple(port for port in self.graphs["attention"].outputs if port.name not in shown)
 
     def label_of(self, index: int) -> str:
         """Return the name of a class; its index where it has none."""

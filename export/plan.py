@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from contract.generation import Generation
 from contract.input_rules import ImageRule, Inputs, TextRule
 from contract.manifest import (
+    STATE_METHODS,
     Detection,
     Dtype,
     Example,
@@ -49,7 +50,7 @@ TORCH_DTYPES = {
 
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
 
-OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod))
+OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod), *STATE_METHODS)
 """The methods that an artifact can be made without."""
 
 HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
@@ -208,10 +209,14 @@ class Source(Inputs):
         traced = copy.copy(self.traced)  # which shares the definition and its weights
         traced.kinds = kinds
         surplus = [f"{kind.name}.{what}" for kind in kinds for what in ("discard", "sinks") if method == "rollout"]
+        unread = () if traced.last_states else self.traced.last_states  # no method is left that compares states
+        if unread:
+            surplus += [f"{kind.name}.after" for kind in kinds]
+        unread = [*unread, *(f"{kind.name}.states" for kind in kinds if unread)]
 
         def changed(plan: Plan) -> Plan:
             module = traced if plan.module is self.traced else plan.module
-            return dataclasses.replace(plan.without_ports(surplus, ()), module=module)
+            return dataclasses.replace(plan.without_ports(surplus, unread), module=module)
 
         plans = tuple(changed(plan) for plan in self.plans if plan.role != method)
         return dataclasses.replace(self, traced=traced, base=changed(self.base), plans=plans, attention=kinds)

@@ -138,7 +138,7 @@ def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[S
             observed = traced.observe(*tensors)
         controls = {**given, **CASES[0].controls(traced.kinds, with_fixed_axes(source, sizes), INPUT_SEEDS[0])}
         answer, *rest = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
-        maps = rest[plan.answers - 1 :: 2]
+        maps = rest[plan.answers - 1 :][: 2 * len(traced.kinds) : 2]
         whole = [one.numpy() for one in attention_outputs(traced, observed, controls, source.image)[::2]]
         found.append((*_answer_losses(observed.answer.numpy(), answer), _total_variation(whole, maps)))
     means: dict[str, float] = dict(zip(MAX_LOSSES, np.mean(found, axis=0).tolist(), strict=True))

@@ -89,6 +89,7 @@ class Case:
             controls[f"{kind.name}.layers"] = torch.arange(len(kind.maps))
             controls[f"{kind.name}.rows"] = self._rows(kind, query)
             controls[f"{kind.name}.heads"] = torch.arange(kind.heads if self.fusion == "each" else 0)
+            controls[f"{kind.name}.after"] = torch.arange(kind.blocks if self.name == "raw" else 0)
             controls[f"{kind.name}.special"] = torch.rand(sizes["batch"], key, generator=generator) < 0.3
         return controls
 
@@ -143,6 +144,14 @@ def attention_outputs(traced: Traced, observed: Observed, controls: Controls, im
             else torch.zeros(0, 0, 0, 0, 0)
         )
     return found
+
+
+def states_after_layers(traced: Traced, observed: Observed, controls: Controls) -> list[Tensor]:
+    """Return the states that are compared, (batch, layer, token, width), after the layers asked for."""
+    compared = [kind for kind in traced.kinds if kind.compares_states]
+    after = [controls[f"{kind.name}.after"].tolist() for kind in compared]
+    states = [[observed.states[traced.returned_states[layer]] for layer in layers] for layers in after]
+    return [torch.stack(own, dim=1) if own else torch.zeros(0) for own in states]
 
 
 def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) -> Tensor:

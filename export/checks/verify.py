@@ -11,7 +11,7 @@ import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import GRADIENT_METHODS, GradientMethod, Role
+from contract.manifest import GRADIENT_METHODS, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     INPUT_SEEDS,
     TOLERANCE,
@@ -31,13 +31,15 @@ from export.checks.reference import (
     attention_outputs,
     in_float64,
     keeping_no_maps,
+    states_after_layers,
     with_fixed_axes,
 )
 from export.checks.score_reference import draw_targets, explain, identity_keys
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
 from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source, format_sizes
-from export.traced.base import Traced
+from export.traced.base import Observed, Traced
+from model.methods.states import likeness
 
 Step: TypeAlias = Callable[[str], contextlib.AbstractContextManager[Callable[[str], object]]]
 """What a role is verified within. It is given the role's name, and yields what is told which shape is compared."""
@@ -212,29 +214,51 @@ class _DerivedGraphs:
         plan, where = self.plans["attention"], format_sizes(sizes)
         given, predicted = self.plans["predict"].example(sizes, seed), self.predicted[where, seed]
         with torch.no_grad():
-            observed = self.exact.observe(*given)
+            observed = self.exact.watched(*given)
         self.answers[where, seed] = observed.answer
         compare_returned(self.plans["predict"], predicted, observed.answers, sizes, self.ledger)
         first: list[Array] = []
         for case in (one for one in cases if one.applies(self.exact.kinds)):
             controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
             # the smallest entries are found in the graph's precision: that case starts from the graph's own maps
-            base = observed._replace(weights=_weights_by_kind(first[plan.answers :: 2])) if case.share else observed
+            base = observed._replace(weights=_weights_by_kind(self._maps_of(first))) if case.share else observed
             with torch.no_grad():
-                wanted = [*observed.answers, *attention_outputs(self.exact, base, controls, self.source.image)]
+                maps = attention_outputs(self.exact, base, controls, self.source.image)
+                wanted = [*observed.answers, *maps, *states_after_layers(self.exact, observed, controls)]
             tensors = plan.example(sizes, seed, controls)
             got = compare_outputs(plan, session, tensors, wanted, sizes, self.ledger, case.name)
             for answer, same in zip(predicted, got, strict=False):
                 self.ledger.compare("predict = attention's prediction", answer, same, where)
             first = first or got
+        self._compare_likeness(first, observed, where)
         idle = run(plan, session, _with_controls_off(plan, given))
         for answer, same in zip(predicted, idle, strict=False):
             self.ledger.compare("predict = attention's, asked nothing", answer, same, where)
-        for kind, weights in zip(self.exact.kinds, first[plan.answers :: 2], strict=True):
+        for kind, weights in zip(self.exact.kinds, self._maps_of(first), strict=True):
             if kind.normalized:
                 sums = weights.sum(-1)
                 self.ledger.compare("row sums", sums, np.ones(sums.shape), where, maps=True)
         return first
+
+    def _compare_likeness(self, found: Sequence[Array], observed: Observed, where: str) -> None:
+        """Compare how like the tokens of the first row, which is not padded, are to one another after each layer.
+
+        Of parts it is the states, as shares of the largest number: components of about one variance may turn.
+        """
+        for kind in (one for one in self.exact.kinds if one.compares_states):
+            wanted = [observed.states[name][0] for name in self.exact.returned_states]
+            parts = torch.ones(len(wanted[0]), dtype=torch.bool)
+            for ours, exact in zip(torch.from_numpy(found[-1][0]).double(), wanted, strict=True):
+                got, defined = (likeness(one, parts).numpy() for one in (ours, exact))
+                most = exact.abs().max()
+                pairs = {"similar": (got, defined), "parts": ((ours / most).numpy(), (exact / most).numpy())}
+                for method in (method for method in STATE_METHODS if method in kind.methods):
+                    self.ledger.compare(f"{method}: {kind.name}", *pairs[method], where)
+
+    def _maps_of(self, found: Sequence[Array]) -> Sequence[Array]:
+        """Return the maps of each kind among what the attention graph returned."""
+        answers = self.plans["attention"].answers
+        return found[answers : answers + 2 * len(self.exact.kinds) : 2]
 
     def _compare_explanation(self, role: Role, session: ort.InferenceSession, sizes: Sizes, seed: int) -> list[Array]:
         """Compare a graph that explains a score; return what it returns beside the answer.

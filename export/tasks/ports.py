@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from contract.manifest import BASELINE, GRADIENT_METHODS, GradientMethod, Kind, Method, Port, Sort, Task
+from contract.manifest import BASELINE, GRADIENT_METHODS, STATE_METHODS, GradientMethod, Kind, Method, Port, Sort, Task
 from export.plan import Plan, UpperBounds
 from export.traced.base import Traced
 from model.architectures.text_encoder import TextEncoder
@@ -56,6 +56,7 @@ def base_plan(
         kind = traced.entered(stack)
         axes = ("batch", sizes.get(kind.fed, kind.fed), width_of[kind.name])
         states += [float_port(name, *axes) for name in traced.states_of(number)]
+    states += [states[0].model_copy(update={"name": name}) for name in traced.last_states]
     outputs = (*answers, *weights, *values, *states)
     return Plan("attention", traced, inputs, outputs, len(weights), upper_bounds or {}, len(answers))
 
@@ -79,7 +80,7 @@ def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Pl
 
 def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
     """Plan the graph of the answers, the maps that its controls ask for, and diagnostics."""
-    own, outputs = [], []
+    own, outputs, states = [], [], []
     for kind in traced.kinds:
         name, key = kind.name, sizes.get(kind.fed, kind.fed)
         shown = f"{name}.key" if kind.carried else key  # rollout has other keys than what it is made of
@@ -93,10 +94,14 @@ def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
         outputs.append(
             float_port(f"{name}.diagnostics", "batch", f"{name}.layers", f"{name}.heads", kind.query, "figure")
         )
+        if kind.compares_states:
+            own.append(Port(name=f"{name}.after", dtype="int64", axes=(f"{name}.after",)))
+            width = base.outputs[-1].axes[-1]
+            states.append(float_port(f"{name}.states", "batch", f"{name}.after", key, width))
     controls = [Port(name=name, dtype="int64", axes=()) for name in ("method", "fusion")]
     controls.append(Port(name="diagnose", dtype="bool", axes=()))
     inputs = (*base.inputs, *controls, *own)
-    return dataclasses.replace(base, inputs=inputs, outputs=(*base.outputs[: base.answers], *outputs))
+    return dataclasses.replace(base, inputs=inputs, outputs=(*base.outputs[: base.answers], *outputs, *states))
 
 
 def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: dict[str, int]) -> Plan:
@@ -149,7 +154,9 @@ def _score_controls(base: Plan) -> list[Port]:
 
 def encoder_kind(layers: int, heads: int, axis: str, prefix: int, grid: tuple[int, int] | None = None) -> Kind:
     """Return the self-attention of an encoder over an axis, which begins with `prefix` tokens that are no patches."""
-    kind = attention_kind("encoder", "encoder.blocks.{}.attention", layers, heads, axis, axis, *GRADIENT_METHODS)
+    states = [method for method in STATE_METHODS if grid or method != "parts"]  # which are coloured over an image
+    path = "encoder.blocks.{}.attention"
+    kind = attention_kind("encoder", path, layers, heads, axis, axis, *GRADIENT_METHODS, *states)
     return kind.model_copy(update={"prefix": prefix, "grid": grid})
 
 

@@ -1,5 +1,6 @@
 """A model whose maps are outputs: what all have in common."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -29,6 +30,8 @@ class Observed(NamedTuple):
     others: tuple[Tensor, ...] = ()
     visible: Tensor | None = None
     """Which cells begin in an image that was fitted in, (batch, cell); None if all do."""
+    states: Mapping[str, Tensor] = MappingProxyType({})
+    """The states of `Traced.states` and `Traced.last_states`, as far as they are watched: `Traced.watched`."""
 
     @property
     def answers(self) -> tuple[Tensor, ...]:
@@ -55,17 +58,28 @@ class Traced(nn.Module):
         """Run the model; return its answer, maps and values."""
         raise NotImplementedError
 
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return the answers, all weights, all values, and the states that `states` names."""
+    def watched(self, *inputs: Tensor) -> Observed:
+        """Run the model; return what `observe` does, and its states."""
         states: dict[str, Tensor] = {}
 
         def watch(stack: int, layer: int, x: Tensor) -> Tensor:
             states[self.state(self.stacks[stack], layer)] = x
             return x
 
-        with entering(self.parts(), watch):
-            observed = self.observe(*inputs)
-        named = (states[name] for name in self.states)
+        def leave(_: nn.Module, __: object, returned: tuple[Tensor, object]) -> None:
+            states.update(dict.fromkeys(self.last_states, returned[0]))
+
+        with contextlib.ExitStack() as hooks:
+            hooks.enter_context(entering(self.parts(), watch))
+            if self.last_states:
+                last = self.model.get_submodule(f"{self.stacks[0]}.blocks")[-1]  # type: ignore[index] # a ModuleList
+                hooks.enter_context(last.register_forward_hook(leave))
+            return self.observe(*inputs)._replace(states=states)
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the answers, all weights, all values, and the states of `states` and `last_states`."""
+        observed = self.watched(*inputs)
+        named = (observed.states[name] for name in (*self.states, *self.last_states))
         return *observed.answers, *chain(*observed.weights), *chain(*observed.values), *named
 
     def parts(self) -> list[nn.Module]:
@@ -85,6 +99,16 @@ class Traced(nn.Module):
     def states(self) -> list[str]:
         """The names of all states that can be explained."""
         return [name for stack in range(len(self.stacks)) for name in self.states_of(stack)]
+
+    @property
+    def last_states(self) -> list[str]:
+        """The name of the states that leave the last block, if states are compared."""
+        return [f"{self.stacks[0]}.blocks.output"] if any(kind.compares_states for kind in self.kinds) else []
+
+    @property
+    def returned_states(self) -> list[str]:
+        """The names of the states after each block, if states are compared."""
+        return [*self.states[1:], *self.last_states] if self.last_states else []
 
     def entered(self, stack: str) -> Kind:
         """Return the kind of attention whose tokens enter a stack."""

@@ -353,6 +353,23 @@ def test_the_manifest_says_how_far_every_method_of_every_kind_is_from_the_defini
                 assert verified[f"{method}: {kind.kind}"] < 1e-3
 
 
+@batches
+def test_states_are_those_after_the_layers_asked_for(model, batch):
+    compared = [kind for kind in model.manifest.attention if kind.compares_states]
+    if not compared or model.manifest.family == "yolos":
+        pytest.skip("its states are not compared, or the library gives them without the positions added in between")
+    seen = model.seen(batch)
+    (kind,), last = compared, len(seen.states) - 1
+    assert kind.blocks == len(seen.states)
+    for after in ([last, 0], range(last + 1)):
+        got = model.ask(seen, after=after)[f"{kind.kind}.states"]
+        wanted = torch.stack([seen.states[layer] for layer in sorted(after)], dim=1).detach().numpy()
+        real = np.arange(got.shape[2]) < model.lengths(kind, seen)[:, None]
+        assert got.shape == wanted.shape
+        close(*(np.moveaxis(one, 2, 1)[real] for one in (got, wanted)), "states")
+    assert model.ask(seen)[f"{kind.kind}.states"].shape[1] == 0
+
+
 # Step by step
 
 

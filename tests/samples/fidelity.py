@@ -40,6 +40,8 @@ class Seen:
     """What was answered beside what is explained, by the names of outputs."""
     classes: int | None = None
     """How many of the first classes of the answer can be explained, if not all."""
+    states: list[torch.Tensor] = field(default_factory=list)
+    """The states after each layer, (batch, token, width), of an encoder alone."""
 
     def maps(self, kind):
         return [layer.detach().numpy() for layer in self.weights[kind]]
@@ -93,7 +95,19 @@ class Model:
         layer = seen.weights[kind.kind][0]
         return np.full(layer.shape[0], layer.shape[2])
 
-    def ask(self, seen, method="raw", fusion="each", *, discard=0, sinks=0.0, diagnose=False, special=None, **asked):
+    def ask(
+        self,
+        seen,
+        method="raw",
+        fusion="each",
+        *,
+        discard=0,
+        sinks=0.0,
+        after=(),
+        diagnose=False,
+        special=None,
+        **asked,
+    ):
         """Return what the attention graph returns; `asked` are (layers, rows, heads) of kinds, or None for nothing."""
         controls = {"method": GRAPH_METHODS.index(method), "fusion": FUSIONS.index(fusion)}
         feed = {
@@ -108,6 +122,7 @@ class Model:
             none = np.zeros((batch, keys), bool)
             feed[f"{kind.kind}.discard"] = np.array(discard)
             feed[f"{kind.kind}.sinks"] = np.array(sinks, np.float32)
+            feed[f"{kind.kind}.after"] = np.array(after, np.int64)
             feed[f"{kind.kind}.special"] = none if special is None else special[kind.kind]
         return self.run("attention", feed)
 
@@ -166,7 +181,8 @@ def of_bundled(name):
     parameters = dict(traced.model.named_parameters())
 
     def see(feed):
-        answer, weights, values, *_ = traced.observe(*(torch.from_numpy(array) for array in feed.values()))
+        found = traced.watched(*(torch.from_numpy(array) for array in feed.values()))
+        answer, weights, values, *_ = found
         kinds = [kind.kind for kind in traced.kinds]
         joining = {
             kind.kind: [parameters[f"{path}.output.weight"].detach().numpy().T for path in kind.maps]
@@ -174,8 +190,9 @@ def of_bundled(name):
         }
         arrays = [[value.detach().numpy() for value in layers] for layers in values]
         return Seen(
-            feed, answer, dict(zip(kinds, weights, strict=True)), dict(zip(kinds, arrays, strict=True)), joining
-        )
+            feed, answer, dict(zip(kinds, weights, strict=True)), dict(zip(kinds, arrays, strict=True)), joining,
+            states=[found.states[name] for name in traced.returned_states],
+        )  # fmt: skip
 
     return see
 
@@ -211,7 +228,8 @@ def of_checkpoint(name, described):
         weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
         values = {kind: [caught[kind, layer] for layer in range(len(stack))] for kind, stack in weights.items()}
         more = ({"boxes": out.pred_boxes}, len(described.labels)) if described.detection else ()
-        return Seen(feed, _answer(name, described, out, feed), weights, values, joining, *more)
+        states = [] if len(stacks) > 1 else list(out.hidden_states[1:])
+        return Seen(feed, _answer(name, described, out, feed), weights, values, joining, *more, states=states)
 
     see.model = theirs
     return see
@@ -227,16 +245,16 @@ def _asked(name, model, described, given):
             shown = given["image_visible"].reshape(-1, rows, columns)
             mask = shown.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
             normal, more = normal * mask[..., None], {"pixel_mask": mask.long()}
-        return model(normal.permute(0, 3, 1, 2), output_attentions=True, **more)
+        return model(normal.permute(0, 3, 1, 2), output_attentions=True, output_hidden_states=True, **more)
     if described.task == "text-generation":
-        return model(given["target"], output_attentions=True)
+        return model(given["target"], output_attentions=True, output_hidden_states=True)
     shown = given["source_visible"]
     if described.task == "text2text-generation":
-        more = {"decoder_input_ids": given["target"]}
-        return model(given["source"], attention_mask=shown.long(), output_attentions=True, **more)
+        more = {"decoder_input_ids": given["target"], "attention_mask": shown.long()}
+        return model(given["source"], output_attentions=True, output_hidden_states=True, **more)
     padded = given["source"].where(shown, model.config.pad_token_id or 0)
     more = {"token_type_ids": given["source_types"]} if "source_types" in given else {}
-    return model(padded, attention_mask=shown.long(), output_attentions=True, **more)
+    return model(padded, attention_mask=shown.long(), output_attentions=True, output_hidden_states=True, **more)
 
 
 def _answer(name, described, out, feed):

@@ -18,18 +18,21 @@ from export.graphs.editing.base_graph import row_vectors, selected_layers, sum_p
 from export.graphs.editing.builder import BOOL, FLOAT, INT64, Builder
 from export.graphs.maps.figures import distance, distributions, patch_distances, sink
 from export.graphs.maps.norms import norms_of_layer
+from export.traced.base import Traced
 
 
-def copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Kind]) -> str:
+def copy_if_selected(graph: onnx.ModelProto, b: Builder, traced: Traced) -> str:
     """Copy all weights and values to `<name>.seen` in float32 as they are computed, if any row is selected.
 
-    Otherwise each copy is empty, so that the memory of one layer can be reused for the next: the nodes that read
-    weights are at the end of the graph, and would keep all of them alive. Returns whether any row is selected.
+    So is the state after a layer that is selected, with an axis for the layer. Otherwise each copy is empty, so that
+    the memory of one layer can be reused for the next: the nodes that read copies are at the end of the graph, and
+    would keep all of them alive. Returns whether any row is selected.
     """
-    computed = list(graph.graph.node)
+    computed, kinds = list(graph.graph.node), traced.kinds
     any_row = [b.op("Greater", b.length(f"{kind.name}.rows", 0), b.constant(0)) for kind in kinds]
     selected = functools.reduce(functools.partial(b.op, "Or"), any_row, "diagnose")
     values_selected = b.op("And", selected, b.op("Equal", "method", b.constant(GRAPH_METHODS.index("norm"))))
+    after = {state: _is_among(b, layer, kinds[0]) for layer, state in enumerate(traced.returned_states)}
     first = list(graph.graph.node)[len(computed) :]
     taps: dict[str, onnx.NodeProto] = {}
     for kind in kinds:
@@ -38,6 +41,10 @@ def copy_maps_if_selected(graph: onnx.ModelProto, b: Builder, kinds: Sequence[Ki
                 b.branch(condition, functools.partial(_cast, b, tensor), functools.partial(_nothing, b, kind))
                 taps[tensor] = graph.graph.node[-1]
                 taps[tensor].output[0] = f"{tensor}.seen"
+    for state, condition in after.items():
+        b.branch(condition, functools.partial(_layer_of, b, state), functools.partial(_no_layer_of, b, state))
+        taps[state] = graph.graph.node[-1]
+        taps[state].output[0] = f"{state}.seen"
     nodes = first
     for node in computed:
         nodes += [node, *(taps[name] for name in node.output if name in taps)]
@@ -53,6 +60,25 @@ def _cast(b: Builder, tensor: str) -> list[str]:
 
 def _nothing(b: Builder, kind: Kind) -> list[str]:
     return [b.empty(*[0] * (5 if kind.windows else 4))]
+
+
+def states_after_layers(b: Builder, traced: Traced) -> str:
+    """Return the states after the layers that are selected, (batch, layers in their order, token, width)."""
+    return b.op("Concat", *(f"{state}.seen" for state in traced.returned_states), axis=1)
+
+
+def _is_among(b: Builder, layer: int, kind: Kind) -> str:
+    """Return whether the states after a layer are selected."""
+    equal = b.op("Cast", b.op("Equal", f"{kind.name}.after", b.constant(layer)), to=INT64)
+    return b.op("Greater", b.reduce("ReduceSum", equal, 0, keep=False), b.constant(0))
+
+
+def _layer_of(b: Builder, state: str) -> list[str]:
+    return [b.op("Unsqueeze", b.as_float32(state), b.constant([1]))]
+
+
+def _no_layer_of(b: Builder, state: str) -> list[str]:
+    return [b.op("Slice", *_layer_of(b, state), b.constant([0]), b.constant([0]), b.constant([1]))]
 
 
 class MapsBuilder:
