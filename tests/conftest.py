@@ -159,6 +159,12 @@ def minilm():
 
 
 @pytest.fixture(scope="session")
+def photos():
+    """A folder with the artifact of photos, whose export takes minutes."""
+    return exported("photos")
+
+
+@pytest.fixture(scope="session")
 def classifier():
     """The folder of the artifact of a small BERT that classifies texts and pairs of them."""
     from tests.samples.checkpoints import artifact_of  # needs the reference libraries, which take seconds to import

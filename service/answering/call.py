@@ -80,6 +80,8 @@ class Answered(Generic[T]):
     """Of each input what is shown of its prediction, and its attention answer, as far as they were asked for."""
     inputs: Sequence[PendingInput]
     """The inputs, with the lengths of their axes in tokens or patches."""
+    compared: bytes | Text | None = None
+    """The other input that each is compared with."""
 
     @property
     def shown(self) -> list[T]:

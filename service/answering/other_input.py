@@ -1,4 +1,4 @@
-"""The other input that embeddings are explained by: a text or an image in `against`, or that of an earlier request."""
+"""The other input that one is compared with: a text or an image in `against`, or that of an earlier request."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ from service.repository.models.served_model import ServedModel
 
 @dataclass(frozen=True)
 class OtherInput:
-    """An input whose embedding is compared with that of each input of a request."""
+    """An input that each input of a request is compared with: their embeddings, or the states of their parts."""
 
     name: Literal["text", "image", "id"]
     """How the request gives it."""
@@ -25,14 +25,14 @@ class OtherInput:
 
 
 async def read_other(call: Call[ServedModel], *, truncate: bool) -> OtherInput | None:
-    """Return the other input that a call's query names; None if it names none, or if no embedding is explained.
+    """Return the other input that a call's query names; None if it names none, or a class or a token.
 
     That of an earlier request is cut off as it was then. Raises NotFound for an id that is not, or no longer, that of
     an input that was sent with the same API key to the same version of the same model; Unacceptable for that of a
     request with several inputs; Malformed and TooLarge for an image as `decode_image` does.
     """
     state, query = call.state, call.query
-    against = query.options.against if query and query.explains == "embedding" else None
+    against = query.options.against if query and query.compares_inputs else None
     if against is None:
         return None
     value = str(against.value)

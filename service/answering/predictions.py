@@ -16,7 +16,7 @@ from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.options.base import RequestOptions
 from service.options.predictions import TextOptions
-from service.repository.explaining.explain import Other, explain
+from service.repository.explaining.explain import Other, explain, other_of
 from service.repository.explaining.subjects import evaluation_cost
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction, ServedModel
@@ -43,15 +43,17 @@ async def predict(
     given, cut = [*call.inputs], [truncate] * len(call.inputs)
     if compared:
         given, cut = [*given, compared.given], [*cut, compared.truncate]
-    likely = _shown(query, modality.likely_lengths(given), len(call.inputs))
+    likely = _run(query, modality.likely_lengths(given), len(call.inputs))
     queue, cost = served.cost(likely, query)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut, count=len(call.inputs))
-    lengths = _shown(query, [one.lengths for one in pending], len(call.inputs))
+    lengths = _run(query, [one.lengths for one in pending], len(call.inputs))
     opposite = pending.pop() if compared else None
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
-        check_size(query, lengths, targets, state.settings.max_answer_bytes)
+        over = opposite.lengths if opposite and query.by_states else None
+        answered = len(call.inputs) if over else len(lengths)
+        check_size(query, lengths[:answered], targets[:answered], state.settings.max_answer_bytes, over)
         served.check_run(query, lengths)
     options.check_answer(lengths, state.settings.max_answer_bytes)
 
@@ -61,7 +63,8 @@ async def predict(
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
-        check_picture(query, item.lengths, item.picture, count, space)
+        for shown_input in [item, other.item] if other and query.by_states else [item]:
+            check_picture(query, shown_input.lengths, shown_input.picture, count, space)
         prediction, explained = await explain(served, item, query, one.text, options.priority, other)
         return await shown(prediction), explained
 
@@ -77,18 +80,20 @@ async def predict(
         other = None
         if compared and opposite:
             item = await opposite.decode()
-            vector = await served.predict(item, options.priority)
-            other = Other(item, opposite.text, vector, compared.name)
+            other = await other_of(served, item, query, opposite.text, options.priority, compared.name)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(call.inputs), truncate)
         answer_id = await keep(call, stored)
-        return await respond(Answered(answer_id, results, pending))
+        return await respond(Answered(answer_id, results, pending, compared.given if compared else None))
 
 
-def _shown(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
-    """Return the lengths of the first `count` inputs; with both sides, also those of the compared one for each."""
-    both = query is not None and query.options.sides == "both"
-    return lengths[:count] + (lengths[count:] * count if both else [])
+def _run(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
+    """Return the lengths of what attention is computed of: of the first `count` inputs, and of the compared one.
+
+    Of that once where states are compared, or for each input where both sides of an embedding are explained.
+    """
+    times = 0 if query is None or not query.both_sides else 1 if query.by_states else count
+    return lengths[:count] + lengths[count:] * times
 
 
 @contextlib.contextmanager
@@ -102,7 +107,7 @@ def _admitted(
 ) -> Iterator[None]:
     """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
     runs = [1] * len(lengths)
-    predictions = [opposite.lengths] if opposite else []
+    predictions = [opposite.lengths] if opposite and not (query and query.by_states) else []
     if query:
         scores, comparison = evaluation_cost(served, query)
         runs = [count * query.runs + query.diagnosed_apart + comparison for count in targets]

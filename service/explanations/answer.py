@@ -61,7 +61,11 @@ class AttentionAnswer:
     objects: Sequence[FoundObject] = ()
     """All objects that a detector looks for, in the order of their rows."""
     opposite: "AttentionAnswer | None" = None
-    """That of the other input, where an embedding is explained by another and both sides are asked for."""
+    """That of the other input, where both sides of an embedding are explained, or two inputs' states compared."""
+    of_other: bool = False
+    """True if columns are of another input than rows."""
+    asking: Sequence[Token] = ()
+    """The tokens that rows stand for, if they are those of another text."""
 
     def merged(self) -> "AttentionAnswer":
         """Return the same with words in place of tokens, if the request asks for that."""
@@ -111,8 +115,13 @@ class AttentionAnswer:
             maps.append(pooled_map)
         return replace(self, maps=maps)
 
-    def without_identity(self) -> "AttentionAnswer":
-        """Return relevance without the identity that it starts from, which would outshine the rest in a picture."""
+    def drawable(self) -> "AttentionAnswer":
+        """Return maps as a picture shows them: without what would outshine the rest, or is less than nothing.
+
+        That is the identity that relevance starts from, and over an image how unlike a part is to the one asked for.
+        """
+        if self.query.by_states and self.picture:
+            return replace(self, maps=[replace(one, values=one.values.clip(min=0)) for one in self.maps])
         if not self.query.rules.identity:
             return self
         maps = []
@@ -158,20 +167,21 @@ class AttentionAnswer:
             return curves.draw(self.evaluation, max_pixels, width)
         options = self.query.options
         style = drawing.Style(options.colormap, options.opacity, options.ground, options.scale)
-        shown = self.without_identity().merged()
+        shown = self.drawable().merged()
         kind = shown.maps[0].kind
         if self.picture and sent is not None and kind.grid:
+            coloured = self.query.rules.numbers > 1
             panels = [
                 drawing.Panel(
                     shown._row_title(one, head, position),
-                    one.values[head, row, one.kind.patches].reshape(one.kind.grid or (1, -1)),
+                    _over_grid(one, slice(None) if coloured else head, row),
                     self._in_two_colours(one),
                     shown._box_of(one.kind, position),
                     bool(one.entry.get("normalized")),
                     _caution(one),
                 )
                 for one in shown.maps
-                for head in range(one.values.shape[0])
+                for head in range(1 if coloured else one.values.shape[0])
                 for row, position in enumerate((None,) if one.rows is None else one.rows)
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
@@ -199,7 +209,7 @@ class AttentionAnswer:
     def _in_two_colours(self, one: AttentionMap) -> bool:
         """Return whether a map is drawn by the signs of its values: if it has them, and no colormap is asked for."""
         rules = self.query.rules
-        signed = rules.signed or (rules.weights and not one.kind.normalized)
+        signed = rules.signed or (rules.by_states and not one.kind.grid) or (rules.weights and not one.kind.normalized)
         return signed and "colormap" not in self.query.options.model_fields_set
 
     def _row_labels(self, one: AttentionMap) -> list[str]:
@@ -209,7 +219,7 @@ class AttentionAnswer:
         if one.rows is None:
             target = one.entry.get("target")
             return [str(target["label"]) if isinstance(target, dict) else "all"]
-        names = self._names(one.kind.query)
+        names = [token.text for token in self.asking] or self._names(one.kind.query)
         return [names[row] for row in one.rows]
 
     def _names(self, axis: str) -> list[str]:
@@ -226,9 +236,16 @@ class AttentionAnswer:
         return self.objects[position - first]
 
     def _box_of(self, kind: Kind, position: int | None) -> Box | None:
-        """Return the box of the object that a row stands for."""
-        found = self._object_at(kind, position)
-        return found.box if found else None
+        """Return the box of the object that a row stands for, or of the patch that others are like to."""
+        if found := self._object_at(kind, position):
+            return found.box
+        patches = range(kind.length)[kind.patches]
+        if not self.query.by_states or self.of_other or not self.picture or position is None or position not in patches:
+            return None
+        (rows, columns), (left, top, right, bottom) = kind.grid or (1, 1), self.picture.box
+        down, across = divmod(patches.index(position), columns)
+        width, height = (right - left) / columns, (bottom - top) / rows
+        return left + across * width, top + down * height, left + (across + 1) * width, top + (down + 1) * height
 
     def _row_title(self, one: AttentionMap, head: int, position: int | None) -> str:
         """Return the title of one row over an image: its word, and what distinguishes it from the other rows."""
@@ -242,6 +259,8 @@ class AttentionAnswer:
 
     def _title(self, one: AttentionMap, head: int) -> str:
         heads, layer = one.entry["heads"], one.entry["layer"]
+        if self.query.by_states:
+            return f"{self.query.method}, layer {layer}"
         if not self.query.by_gradient:
             which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
             return f"{one.kind.name}: " + (which if layer is None else f"layer {layer}, {which}")
@@ -296,6 +315,13 @@ class AttentionAnswer:
 def _entry(one: AttentionMap) -> dict[str, object]:
     """Return what an answer says of a map beside its values."""
     return {**one.entry, "shape": list(one.values.shape)}
+
+
+def _over_grid(one: AttentionMap, head: int | slice, row: int) -> Values:
+    """Return a row over the grid of patches, (rows, columns), or of all heads together as a colour, (..., head)."""
+    values = one.values[head, row, one.kind.patches]
+    rows, columns = one.kind.grid or (1, values.shape[-1])
+    return values.T.reshape(rows, columns, *values.shape[:-1])
 
 
 def _caution(one: AttentionMap) -> str:

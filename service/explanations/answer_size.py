@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from contract.manifest import FIGURES, OBJECTS, Method
+from contract.manifest import FIGURES, OBJECTS, STATE_METHODS, Method
 from service.errors import TooLarge, Unacceptable
 from service.explanations import curves, drawing, matrix_drawing
 from service.explanations.comparison import curve_names, is_comparison
@@ -23,14 +23,22 @@ ALIGNED_BYTES = 6  # an index of `aligned`
 MOST_PANELS = 144  # of one picture
 
 
-def check_size(query: AttentionQuery, lengths: Sequence[Mapping[str, int]], targets: Sequence[int], limit: int) -> None:
+def check_size(
+    query: AttentionQuery,
+    lengths: Sequence[Mapping[str, int]],
+    targets: Sequence[int],
+    limit: int,
+    over: Mapping[str, int] | None = None,
+) -> None:
     """Raise TooLarge if the answer for inputs with these axis lengths and numbers of targets would pass a limit.
 
-    A picture is not counted in bytes; `check_picture` limits its pixels.
+    `over` are the axis lengths of another input, over whose parts the rows of each are shown too. A picture is not
+    counted in bytes; `check_picture` limits its pixels.
     """
     if query.form == "png":
         return
     size = sum(answer_bytes(query, one, count) for one, count in zip(lengths, targets, strict=True))
+    size += sum(answer_bytes(query, one, over=over) for one in lengths if over)
     if size > limit:
         raise TooLarge(
             f"attention: at most {limit} bytes an answer, this one would have {size}; "
@@ -38,20 +46,22 @@ def check_size(query: AttentionQuery, lengths: Sequence[Mapping[str, int]], targ
         )
 
 
-def answer_bytes(query: AttentionQuery, lengths: Mapping[str, int], targets: int = 1) -> int:
-    """Return the bytes that the answer for one input has at most."""
+def answer_bytes(
+    query: AttentionQuery, lengths: Mapping[str, int], targets: int = 1, over: Mapping[str, int] | None = None
+) -> int:
+    """Return the bytes that the answer for one input has at most; its columns are `over` another, if that is given."""
+    shown = over or lengths
     options = query.options
-    texts = sum(length for name, length in lengths.items() if name not in (OBJECTS, *_grids(query)))
+    texts = sum(length for name, length in shown.items() if name not in (OBJECTS, *_grids(query)))
     total = TOKEN_BYTES * texts + OBJECT_BYTES * lengths.get(OBJECTS, 0)
     for kind_query in query.kinds:
         maps = query.count_maps(kind_query, targets)
         rows = query.count_rows(kind_query, lengths)
         if options.hard:
             total += maps * kind_query.maps_of_heads * rows * ALIGNED_BYTES
-        rows, keys = (
-            pooled_length(length, options.pool) for length in (rows, lengths[query.shown(kind_query.kind).key])
-        )
-        values = _values_bytes(query, kind_query.maps_of_heads * rows, keys, normalized=kind_query.kind.normalized)
+        rows, keys = (pooled_length(length, options.pool) for length in (rows, shown[query.shown(kind_query.kind).key]))
+        rows *= kind_query.maps_of_heads * query.rules.numbers
+        values = _values_bytes(query, rows, keys, normalized=kind_query.kind.normalized)
         total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.rules.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
@@ -81,7 +91,7 @@ def _values_bytes(query: AttentionQuery, rows: int, keys: int, *, normalized: bo
 
 def most_orders(query: AttentionQuery) -> int:
     """Return the most orders of parts that an evaluation has curves of: those of all methods, and the random one."""
-    return len(get_args(Method)) + 1 if is_comparison(query) else 2
+    return len(get_args(Method)) - len(STATE_METHODS) + 1 if is_comparison(query) else 2
 
 
 def check_picture(

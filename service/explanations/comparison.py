@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import get_args
 
-from contract.manifest import Method
+from contract.manifest import STATE_METHODS, Method
 from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
 from service.explanations.methods import METHODS
@@ -35,7 +35,8 @@ def compared(
     kinds = query.model_kinds[::-1] if evaluated.windows else (evaluated,)
     found: dict[Method, AttentionQuery] = {}
     order: tuple[Method, ...] = get_args(Method)
-    for method, kind in ((method, kind) for method in order for kind in kinds if method in kind.methods):
+    explaining = [method for method in order if method not in STATE_METHODS]
+    for method, kind in ((method, kind) for method in explaining for kind in kinds if method in kind.methods):
         options = AttentionOptions(method=method, kind=kind.name)
         if METHODS[method].by_gradient:
             asked = query.options.target if target is None else (target,)

@@ -32,6 +32,8 @@ SHRINKING_GAP = 2.0  # a photograph is first shrunk by whole numbers to twice th
 
 GREY = np.array([0.30, 0.59, 0.11], np.float32)
 """What red, green and blue add to a grey: the weights of the blend mode by which the page does it."""
+COLOURED = 3
+"""The axes of a panel's values that are colours."""
 SEEN, UNSEEN = 0.8, 0.4  # brightness of a grey ground, where the model looks and beside it
 
 
@@ -50,7 +52,10 @@ class Style:
 
 @dataclass(frozen=True)
 class Panel:
-    """One map: (rows, columns) of the grid of patches, or (queries, keys) of a matrix. NaN and infinity count as 0."""
+    """One map: (rows, columns) of the grid of patches, or (queries, keys) of a matrix. NaN and infinity count as 0.
+
+    Over the grid, values may be colours: (rows, columns, 3), from 0 to 1.
+    """
 
     title: str
     values: Values
@@ -210,6 +215,8 @@ def check_size(size: tuple[int, int], max_pixels: int) -> None:
 def _titled(panel: Panel, style: Style) -> str:
     """Return the title of a panel, with what is above the end of its colours."""
     values = finite(panel.values)
+    if values.ndim == COLOURED:
+        return panel.title
     above = count_above(values, overlay_range(values, signed=panel.signed, scale=style.scale))
     title = ", ".join(filter(None, (panel.caution, panel.title)))
     if not above:
@@ -225,7 +232,8 @@ def _heated(image: Image.Image, box: Box, panel: Panel, style: Style) -> Image.I
     columns, rows = _covered(box[0], box[2], image.width), _covered(box[1], box[3], image.height)
     if not columns or not rows:
         columns = rows = range(0)
-    heat = _Heat(box, panel, style, columns, rows) if rows else None
+    kind = _Colours if panel.values.ndim == COLOURED else _Heat
+    heat = kind(box, panel, style, columns, rows) if rows else None
     step = max(1, BAND_PIXELS // image.width)
     for top in range(0, image.height, step):
         bottom = min(top + step, image.height)
@@ -257,6 +265,23 @@ class _Heat:
         """Return pixels (rows, columns, 3) under the heat."""
         levels = levels_of(self.down[rows.start - self.first : rows.stop - self.first] @ self.wide, self.table)
         mixed: npt.NDArray[np.float32] = ground * self.ground_share[levels] + self.colours[levels]
+        return mixed
+
+
+class _Colours:
+    """A panel whose values are colours, over the pixels that its grid covers."""
+
+    def __init__(self, box: Box, panel: Panel, style: Style, columns: range, rows: range) -> None:
+        values = finite(panel.values)
+        across = _weights(columns, box[0], box[2], values.shape[1])
+        self.wide = (255 * np.einsum("ijc,wj->iwc", values, across)).astype(np.float32)  # (rows of the grid, pixels, 3)
+        self.down = _weights(rows, box[1], box[3], values.shape[0])
+        self.first, self.opacity = rows.start, np.float32(style.opacity)
+
+    def over(self, ground: npt.NDArray[np.float32], rows: range) -> npt.NDArray[np.float32]:
+        """Return pixels (rows, columns, 3) under the colours."""
+        colours = np.tensordot(self.down[rows.start - self.first : rows.stop - self.first], self.wide, 1)
+        mixed: npt.NDArray[np.float32] = ground + self.opacity * (colours - ground)
         return mixed
 
 

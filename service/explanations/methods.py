@@ -4,13 +4,16 @@
 weighs it by the vectors that it multiplies (Kobayashi et al. 2020, arXiv 2004.10102); `relevance` weighs it by the
 gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). `libra` and `integrated` give each token a
 signed share of a score, by a balanced gradient (Mehri et al., CVPR 2025), or by one that is integrated along a path
-from a baseline (Sundararajan et al. 2017, arXiv 1703.01365).
+from a baseline (Sundararajan et al. 2017, arXiv 1703.01365). `similar` and `parts` explain no answer: they compare the
+states of tokens (`service/explanations/states.py`).
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from contract.manifest import Method
+from service.explanations.states import COLOURS
 from service.options.readers import Indices
 
 
@@ -18,13 +21,18 @@ from service.options.readers import Indices
 class MethodRules:
     """What is particular to a method."""
 
-    default_layers: Indices
+    default_layers: Indices | Fraction
+    """The layers where none are named; a fraction is how deep the only one is."""
     by_layer: bool
     """True if it has a map for each layer, False if one map goes through all of them."""
-    heads: Literal["any", "fused", "mean", "sum"] = "sum"
+    heads: Literal["any", "fused", "mean", "sum", "none"] = "sum"
     """Which heads may be asked for, or how the method fuses them."""
     by_gradient: bool = False
     """True if it explains a score, by a graph of its own."""
+    by_states: bool = False
+    """True if it compares the states of tokens, of one input or of two, and explains no answer."""
+    numbers: int = 1
+    """How many numbers a map has of each row and column."""
     signed: bool = False
     """True if values are signed shares of a score."""
     weights: bool = False
@@ -46,6 +54,15 @@ class MethodRules:
     why_not_served: str = "is not served"
     """Why a model may not serve it."""
 
+    @property
+    def of_weights(self) -> bool:
+        """True if the attention graph makes the maps, of weights."""
+        return not self.by_gradient and not self.by_states
+
+
+DEPTH = Fraction(2, 3)
+"""The states of a DINOv2 say best where a part is after two thirds of its layers; the last ones say rather what it is
+(docs/quality.md)."""
 
 METHODS: dict[Method, MethodRules] = {
     "raw": MethodRules((-1,), by_layer=True, heads="any", weights=True),
@@ -90,5 +107,21 @@ METHODS: dict[Method, MethodRules] = {
         why_not_layers="integrated gradients are of the input, leave it out",
         why_not_served="needs a gradient, which hard choices have not, and layers that attend, "
         "none that recur or convolve",
+    ),
+    "similar": MethodRules(
+        DEPTH,
+        by_layer=True,
+        heads="none",
+        by_states=True,
+        above_one=True,
+        why_not_served="needs an encoder alone, whose tokens all see one another, not in windows",
+    ),
+    "parts": MethodRules(
+        DEPTH,
+        by_layer=True,
+        heads="none",
+        by_states=True,
+        numbers=COLOURS,
+        why_not_served="needs the patches of an image, and an encoder alone, whose tokens all see one another",
     ),
 }

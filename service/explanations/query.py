@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Literal, TypeAlias, get_args
 
 from contract.input_rules import Baseline
-from contract.manifest import FUSIONS, Kind, Manifest, Method, Recommendation, was_left_out
+from contract.manifest import Kind, Manifest, Method, Recommendation, was_left_out
 from service.errors import TooLarge, Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.explanations.methods import METHODS, MethodRules
+from service.explanations.option_checks import check_layers_and_rows, check_rest, heads_of
 from service.explanations.score import (
     Explains,
     TokenOf,
@@ -75,6 +77,21 @@ class AttentionQuery:
     def by_gradient(self) -> bool:
         """True if the method explains a score, by a graph of its own."""
         return self.rules.by_gradient
+
+    @property
+    def by_states(self) -> bool:
+        """True if the method compares the states of tokens."""
+        return self.rules.by_states
+
+    @property
+    def compares_inputs(self) -> bool:
+        """True if `against` is another input, not a class or a token."""
+        return self.by_states or self.explains == "embedding"
+
+    @property
+    def both_sides(self) -> bool:
+        """True if the answer has maps of the other input too."""
+        return self.options.sides == "both" or (self.by_states and self.options.against is not None)
 
     @property
     def points(self) -> int:
@@ -153,6 +170,8 @@ class AttentionQuery:
         """Return how many rows a map has at most: those asked for, or one for what is explained."""
         if self.by_gradient and (self.explains in ("token", "object") or self.summarized):
             return 1
+        if self.rules.numbers > 1:
+            return 1
         count = len(one.rows(lengths[one.kind.query]))
         return min(count, self.found.top_k) if one.queries == "found" else count
 
@@ -192,9 +211,9 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
         raise Unacceptable(_unserved(method, options, manifest))
     rules = METHODS[method]
     check_score(options, method, manifest)
-    heads = _heads(options, method, rules)
-    _check_layers_and_rows(options, method, manifest, kinds)
-    _check_rest(options, rules, manifest, kinds)
+    heads = heads_of(options, method, rules)
+    check_layers_and_rows(options, method, manifest, kinds)
+    check_rest(options, rules, manifest, kinds)
     asked = tuple(_kind_query(kind, options, rules, heads, manifest) for kind in kinds)
     targets = targets_of(options, manifest)
     query = AttentionQuery(
@@ -204,7 +223,7 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
         method,
         explains(manifest),
         targets,
-        against_of(options, manifest, targets, token_of),
+        against_of(options, method, manifest, targets, token_of),
         options.baseline or baselines_of(manifest)[0] if rules.path else None,
         best,
     )
@@ -298,81 +317,15 @@ def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
     return isinstance(one.queries, tuple) and len(one.queries) == 1
 
 
-def _heads(options: AttentionOptions, method: Method, rules: MethodRules) -> Indices | Fusion:
-    """Return the heads asked for, or how they are fused."""
-    heads = options.heads
-    if options.fusion is not None:
-        if rules.heads != "fused":
-            raise Unacceptable("fusion: is for rollout; heads fuses those of raw")
-        if heads is not None:
-            raise Unacceptable("fusion: says what heads does, give one of them")
-        heads = options.fusion
-    if rules.heads == "fused" and not _is_fusion(heads or "mean"):
-        raise Unacceptable(f"heads: {method} fuses them, by mean, max or min")
-    if rules.heads == "sum":
-        if heads is not None:
-            raise Unacceptable(f"heads: {method} is of the sum over all heads, leave it out")
-        return "sum"
-    if rules.heads == "mean" and heads not in (None, "mean"):
-        raise Unacceptable(f"heads: {method} is the mean over heads, leave it out")
-    resolved: Indices | Fusion = heads or "mean"
-    return resolved
-
-
-def _check_layers_and_rows(
-    options: AttentionOptions, method: Method, manifest: Manifest, kinds: Sequence[Kind]
-) -> None:
-    """Refuse layers and rows that the method does not have."""
-    rules = METHODS[method]
-    following = {
-        "discard": options.discard,
-        "start_layer": options.start_layer is not None,
-        "sinks": options.sinks == "out",
-    }
-    if not rules.follows and any(following.values()):
-        raise Unacceptable(f"{next(name for name, given in following.items() if given)}: is for rollout")
-    if following["sinks"] and not any(kind.has_sinks for kind in kinds):
-        raise Unacceptable(
-            "sinks: is for images whose tokens all see all patches; this model has none, or looks in windows"
-        )
-    if options.discard and any(kind.windows for kind in kinds):
-        raise Unacceptable("discard: is of maps of all tokens, and those of this model look around in windows")
-    if options.start_layer is not None and options.layers is not None:
-        raise Unacceptable("start_layer: says what layers does, give one of them")
-    if not rules.by_gradient:
-        return
-    if options.layers is not None:
-        if rules.why_not_layers:
-            raise Unacceptable(f"layers: {rules.why_not_layers}")
-        if len(manifest.attention) > 1:
-            raise Unacceptable(f"layers: {method} of several kinds of attention {rules.why_not_layers_of_several}")
-    if options.queries is not None:
-        if explains(manifest) in ("token", "object"):
-            raise Unacceptable("queries: are the targets' own; choose them by target")
-        if not rules.identity:
-            raise Unacceptable(f"queries: {method} has one row, the answer's, leave it out")
-
-
-def _check_rest(options: AttentionOptions, rules: MethodRules, manifest: Manifest, kinds: Sequence[Kind]) -> None:
-    """Refuse other options that the method, or the model, has no use for."""
-    crossed = any(kind.kind == "cross" for kind in kinds)
-    streams = bool(options.steps) and not rules.path
-    if (options.hard or streams) and not crossed:
-        raise Unacceptable(f"{'hard' if options.hard else 'steps'}: is read off cross, which is not asked for")
-    if streams and (not rules.weights or options.merge):
-        raise Unacceptable("steps: needs method raw, and tokens rather than words")
-    if options.align == "input" and (rules.by_gradient or not any(kind.query == "target" for kind in kinds)):
-        raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
-    if options.merge and manifest.image and not manifest.generation:
-        raise Unacceptable("merge: is for texts, this model takes images")
-
-
 def _kind_query(
     kind: Kind, options: AttentionOptions, rules: MethodRules, heads: Indices | Fusion, manifest: Manifest
 ) -> KindQuery:
     """Return the layers, heads and rows that the options ask for, or their defaults."""
-    count = count_states(manifest) if rules.of_states else len(kind.maps)
-    layers: Indices = rules.default_layers if options.layers is None else options.layers
+    count = count_states(manifest) if rules.of_states else kind.blocks if rules.by_states else len(kind.maps)
+    default = rules.default_layers
+    if isinstance(default, Fraction):
+        default = (max(round(default * count) - 1, 0),)
+    layers: Indices = default if options.layers is None else options.layers
     if options.start_layer is not None:
         (start,) = select("start_layer", (options.start_layer,), count)
         layers = slice(start, None)
@@ -381,7 +334,7 @@ def _kind_query(
         kind,
         chosen if rules.by_layer else tuple(sorted(chosen)),
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
-        rows_of(kind, options.queries),
+        options.queries or "all" if rules.by_states else rows_of(kind, options.queries),
     )
 
 
@@ -389,7 +342,3 @@ def count_states(manifest: Manifest) -> int:
     """Return how many layers' states libra can explain: those of the port of its biases (batch, layer)."""
     ports = manifest.graphs["libra"].outputs
     return next(int(port.axes[-1]) for port in ports if port.name == "biases")
-
-
-def _is_fusion(heads: object) -> bool:
-    return isinstance(heads, str) and heads in FUSIONS

@@ -91,11 +91,11 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
 
 
 def against_of(
-    options: AttentionOptions, manifest: Manifest, targets: Sequence[int] | None, token_of: TokenOf
+    options: AttentionOptions, method: Method, manifest: Manifest, targets: Sequence[int] | None, token_of: TokenOf
 ) -> int | None:
-    """Return the class or token that targets are explained against; None without one, and for embeddings."""
+    """Return the class or token that targets are explained against; None without one, and of another input."""
     against, what = options.against, explains(manifest)
-    if against is None or what == "embedding":
+    if against is None or what == "embedding" or METHODS[method].by_states:
         return None
     found = _number(against, manifest, token_of)
     if what == "class" and targets is not None and found in targets:
@@ -142,24 +142,27 @@ def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -
     Raises Unacceptable with the reason.
     """
     what, by_gradient = explains(manifest), METHODS[method].by_gradient
+    by_states = METHODS[method].by_states
     if not by_gradient:
         if options.target is not None and not options.evaluate:
             raise Unacceptable(f"target: is for {EXPLAINING}, the other methods explain no class")
         evaluated = COMPARE in options.evaluate or (what == "embedding" and options.evaluate)
-        if options.against is not None and not evaluated:
+        if options.against is not None and not evaluated and not by_states:
             raise Unacceptable(f"against: is for {EXPLAINING}, the other methods explain no class")
-    if what == "embedding" and (by_gradient or options.evaluate):
+    if what == "embedding" and not by_states and (by_gradient or options.evaluate):
         _check_embedding(options, method, manifest)
     elif options.sides != "own":
         raise Unacceptable(f"sides: is for embeddings, explained by {EXPLAINING}")
-    if options.against is not None and options.against.name not in (names := _names(manifest)):
-        raise Unacceptable(f"against: must be {' or '.join(names)} for {manifest.task}, given {options.against.name}")
+    if options.against is not None and options.against.name not in (names := _names(manifest, by_states=by_states)):
+        whose = method if by_states else manifest.task
+        raise Unacceptable(f"against: must be {' or '.join(names)} for {whose}, given {options.against.name}")
     _check_path(options, method, manifest)
 
 
-def _names(manifest: Manifest) -> tuple[str, ...]:
-    """Return what `against` may hold."""
-    return AGAINST.get(explains(manifest), (manifest.inputs[0].modality, "id"))
+def _names(manifest: Manifest, *, by_states: bool = False) -> tuple[str, ...]:
+    """Return what `against` may hold: another input where states or embeddings are compared."""
+    another = (manifest.inputs[0].modality, "id")
+    return another if by_states else AGAINST.get(explains(manifest), another)
 
 
 def _check_embedding(options: AttentionOptions, method: Method, manifest: Manifest) -> None:

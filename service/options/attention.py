@@ -30,7 +30,9 @@ class AttentionOptions(Options):
     )
     kind: KindName | None = Field(None, description="all that the model has, by default")
     layers: Annotated[Any, read_indices("all")] = Field(
-        None, description="by default -1 for raw and norm, 0 for libra (the states that enter the layer), else all"
+        None,
+        description="by default -1 for raw and norm, 0 for libra (the states that enter the layer), two thirds of the "
+        "depth for similar and parts (the states after the layer), else all",
     )
     heads: Annotated[Any, read_indices("all", "mean", "max", "min")] = Field(
         None, description="which, or how fused; mean by default"
@@ -38,7 +40,7 @@ class AttentionOptions(Options):
     queries: Annotated[Any, read_indices("all", "cls", "mean", "found")] = Field(
         None,
         description="rows; of a detector those of the objects that are found; else cls, that of the class token; else, "
-        "of an image, the mean of all; else all",
+        "of an image, the mean of all; else all, as for similar",
     )
     target: Annotated[Any, read_targets()] = Field(
         None,
@@ -49,7 +51,7 @@ class AttentionOptions(Options):
     against: Annotated[Against | None, read_against(), WithJsonSchema(AGAINST_SCHEMA)] = Field(
         None,
         description="for relevance, libra and integrated: what speaks for the target rather than for this class or "
-        "token; for embeddings, the other text or image. In a query, the same object as JSON",
+        "token; for embeddings, similar and parts, the other text or image. In a query, the same object as JSON",
     )
     sides: Literal["own", "both"] = Field(
         "own", description="for embeddings: explain the other input too, in the answer's `against`"

@@ -23,6 +23,8 @@ EVERY_WAY = [
     {"method": "relevance", "diagnostics": True},
     {"method": "libra", "encoding": "base64", "dtype": "uint8"},
     {"method": "integrated", "steps": 2},
+    {"method": "similar", "layers": "all", "queries": [1]},
+    {"method": "parts"},
 ]
 """The ways to ask for attention of any model that has these methods."""
 

@@ -61,7 +61,8 @@ def test_the_models_say_what_they_take_answer_and_show(client):
         assert model.keys() >= set(said.split())
         assert model["state"] == "ready"
         assert model["provider"] == "CPUExecutionProvider"
-        assert model["attention"]["methods"] == ["raw", "rollout", "norm", "relevance", "libra", "integrated"]
+        states = ["similar", "parts"] if name == "digits" else []
+        assert model["attention"]["methods"] == ["raw", "rollout", "norm", "relevance", "libra", "integrated", *states]
         fidelity = model["attention"]["fidelity"]
         assert fidelity["row sums"] < 1e-5
         for kind, one in model["attention"]["kinds"].items():

@@ -145,7 +145,7 @@ class Map(Part):
     kind: Kind
     layer: int | None = Field(description="null where layers are joined")
     layers: list[int] | None = Field(None, description="those that are joined")
-    heads: Literal["mean", "max", "min", "sum"] | list[int]
+    heads: Literal["mean", "max", "min", "sum"] | list[int] | None = Field(description="null where states are compared")
     queries: None = Field(None, description="where one row stands for the whole answer")
     normalized: bool = Field(description="true if each row sums to one")
     signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")
@@ -161,7 +161,7 @@ class Map(Part):
     aligned: list[list[int]] | None = Field(
         None, description="of cross with `hard`: by head, the column that each row looks at most"
     )
-    shape: tuple[int, int, int] = Field(description="heads, queries, keys")
+    shape: tuple[int, int, int] = Field(description="heads, queries, keys; of parts red, green and blue are the first")
     pool: Pooled | None = None
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
     scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")

@@ -34,9 +34,13 @@ class Answer:
             return Response(await call.present(npz, frame, answers), media_type=MEDIA_TYPES["npz"])
         pictures = []
         for number, (given, shown) in enumerate(zip(call.inputs, answers, strict=True), start=1):
-            async with call.modality.upright(call.state, given, self.options) as pixels:
-                drawn = await call.present(shown.draw, pixels, call.state.settings.max_image_pixels)
-            pictures.append((shown.titled(number), drawn))
+            sides = [(given, shown, shown.titled(number))]
+            if shown.opposite and answered.compared is not None:
+                sides.append((answered.compared, shown.opposite, "against"))
+            for sent, side, title in sides:
+                async with call.modality.upright(call.state, sent, self.options) as pixels:
+                    drawn = await call.present(side.draw, pixels, call.state.settings.max_image_pixels)
+                pictures.append((title, drawn))
         return Response(await call.present(png, pictures), media_type=MEDIA_TYPES["png"])
 
 

@@ -1,10 +1,11 @@
 """Answers an attention query: runs the graphs that it needs and gathers the maps of one input."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from service.arrays import Array
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
 from service.explanations.query import AttentionQuery
@@ -17,6 +18,7 @@ from service.repository.explaining.gradients import (
     maps_of_tokens,
     parts_of,
 )
+from service.repository.explaining.states import compare_states
 from service.repository.explaining.subjects import evaluation_of, generated, predicted
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
@@ -27,14 +29,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Other:
-    """The input whose embedding another one is compared with, and the text that the spans of its tokens lie in."""
+    """The input that another one is compared with, and the text that the spans of its tokens lie in."""
 
     item: ModelInput
     text: Text
     vector: Prediction
-    """Its embedding."""
+    """Its embedding, or what else the model answers."""
     name: str | None = None
     """How the request names it, as an answer says it: text, image or id."""
+    states: Mapping[str, Array] = field(default_factory=dict)
+    """Its states, as `AttentionResult` has them, if these are compared."""
+
+
+async def other_of(
+    served: Predictor, item: ModelInput, query: AttentionQuery | None, text: Text, priority: Priority, name: str
+) -> Other:
+    """Return the other input that a query compares with, once a model has run on it."""
+    if query and query.by_states:
+        attended = await served.attend(item, query, priority)
+        return Other(item, text, attended.prediction, name, attended.states)
+    return Other(item, text, await served.predict(item, priority), name)
 
 
 async def explain(
@@ -55,6 +69,14 @@ async def explain(
         result = AttentionResult(prediction, maps, diagnostics)
     else:
         result = await served.attend(item, query, priority)
+    opposite = None
+    if query.by_states:
+        others = [(other.item, other.states)] if other else []
+        mine, *theirs = await compare_states(query, [(item, result.states), *others])
+        result = replace(result, maps=mine)
+        if other:
+            opposite = AttentionAnswer(query, theirs[0], other.item.picture, *axes_of(other.item, other.text))
+            opposite = replace(opposite, asking=item.tokens, of_other=True)
     result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
     if query.options.evaluate:
@@ -64,11 +86,10 @@ async def explain(
             return (await explain(served, item, one, text, priority, other))[1].maps
 
         evaluation = await evaluation_of(served, subject, query, result.maps, attend)
-    axes: dict[str, Sequence[Token]] = {"source": item.tokens} if item.tokens else {}
-    texts = {axis: [text.text, text.text_pair] if isinstance(text, Pair) else [text] for axis in axes}
+    axes, texts = axes_of(item, text)
     answer = AttentionAnswer(
         query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation, other.name if other else None,
-        objects=served.objects_of(result.prediction),
+        objects=served.objects_of(result.prediction), opposite=opposite,
     )  # fmt: skip
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
@@ -160,6 +181,13 @@ async def _with_diagnostics(
         return await working, attended.diagnostics if attended else None
     finally:
         working.cancel()
+
+
+def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
+    """Return the tokens of the only axis of an input, if it is a text, and the texts that their spans lie in."""
+    if not item.tokens:
+        return {}, {}
+    return {"source": item.tokens}, {"source": [text.text, text.text_pair] if isinstance(text, Pair) else [text]}
 
 
 def _axes(

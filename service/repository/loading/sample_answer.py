@@ -66,7 +66,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
             served.sessions["predict"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
-                other = Other(item, text, prediction) if query.explains == "embedding" else None
+                other = Other(item, text, prediction) if query.options.against else None
                 _show((await explain(served, item, query, text, PRIORITY, other))[1])
     elif isinstance(served, Generator):
         lanes.decode_loop = _DirectLoop(served)

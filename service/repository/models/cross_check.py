@@ -71,6 +71,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
             yield f"must have rollout of {kind.name} exactly if the graph computes it"
         elif (discards and kind.has_sinks) != (f"{kind.name}.sinks" in {one.name for one in attention.inputs}):
             yield f"must leave sinks out of rollout of {kind.name} exactly if it has some"
+        if kind.compares_states != (f"{kind.name}.after" in {one.name for one in attention.inputs}):
+            yield f"must compare states of {kind.name} exactly if the graph returns them"
         if kind.windows:
             yield from _faults_of_windows(kind, manifest)
     for method in GRADIENT_METHODS:

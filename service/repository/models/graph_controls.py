@@ -29,6 +29,8 @@ class KindControls:
     """How many entries of a layer are set to 0."""
     sinks: float = 0.0
     """The largest sink of a head that is not left out; 0 leaves none out."""
+    after: tuple[int, ...] = ()
+    """The layers after which states are returned."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class GraphControls:
             feed[f"{name}.layers"] = np.array(kind.layers, np.int64)
             feed[f"{name}.heads"] = np.array(kind.heads, np.int64)
             feed[f"{name}.rows"] = np.array(rows, np.int64)
+            feed[f"{name}.after"] = np.array(kind.after, np.int64)
             feed[f"{name}.discard"] = np.array(kind.discard)
             feed[f"{name}.sinks"] = np.array(kind.sinks, np.float32)
             feed[f"{name}.special"] = special[kind.kind.fed]
@@ -65,10 +68,11 @@ def controls_of(query: AttentionQuery, lengths: Mapping[str, int]) -> GraphContr
     Raises Unacceptable for rows that it does not have.
     """
     asked = {one.kind.name: one for one in query.kinds if not query.by_gradient}
+    method = query.method if query.rules.of_weights else "raw"
     heads = query.kinds[0].heads
     fused = isinstance(heads, str)
     return GraphControls(
-        method="raw" if query.by_gradient else query.method,
+        method=method,
         fusion={"sum": "mean"}.get(str(heads), str(heads)) if fused else "each",
         diagnose=query.options.diagnostics,
         kinds=tuple(_kind_controls(query, kind, asked.get(kind.name), lengths) for kind in query.model_kinds),
@@ -80,6 +84,8 @@ def _kind_controls(
 ) -> KindControls:
     if one is None:
         return KindControls(kind, (0,), (), ())
+    if query.by_states:
+        return KindControls(kind, (0,), (), (), after=tuple(sorted(one.layers)))
     heads = () if isinstance(one.heads, str) else one.heads
     rows = query.rows(one, lengths)
     shift = query.shift(kind)
@@ -98,6 +104,8 @@ def read_stacks(
     for kind in controls.kinds:
         name, queries = kind.kind.name, item.lengths[kind.kind.query]
         keys = None if kind.kind.grid else item.lengths[kind.kind.fed]  # those of an image are never padded
+        if kind.after:
+            stacks[f"{name}.states"] = out[f"{name}.states"][row][:, :queries].copy()
         if not len(out[name]):  # no map is asked for, and the graph only predicts
             continue
         rows = queries if kind.rows is None else None

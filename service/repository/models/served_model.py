@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -70,6 +70,8 @@ class AttentionResult:
     prediction: Prediction
     maps: Sequence[AttentionMap]
     diagnostics: list[dict[str, object]] | None = None
+    states: Mapping[str, Array] = field(default_factory=dict)
+    """For each kind whose states are compared, those after the layers asked for, in order: (layer, token, width)."""
 
 
 def written_at(artifact: Artifact) -> int:
@@ -242,9 +244,11 @@ class ServedModel:
         prediction, stacks = await self.attention_lane.submit(
             AttentionJob(item, controls), size, (bucket_of(longest), controls, own_run), priority
         )
-        maps = [] if query.by_gradient else read_maps(query, controls, item.lengths, stacks)
+        maps = read_maps(query, controls, item.lengths, stacks) if query.rules.of_weights else []
+        states = {kind.kind.name: stacks[f"{kind.kind.name}.states"] for kind in controls.kinds if kind.after}
         visible, diagnosed = item.arrays.get(IMAGE_VISIBLE), query.options.diagnostics
-        return AttentionResult(prediction, maps, read_diagnostics(query, stacks, visible) if diagnosed else None)
+        figures = read_diagnostics(query, stacks, visible) if diagnosed else None
+        return AttentionResult(prediction, maps, figures, states)
 
     async def explain_scores(
         self, method: GradientMethod, jobs: Sequence[GradientJob], priority: Priority

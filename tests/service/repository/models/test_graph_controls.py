@@ -121,7 +121,7 @@ def test_the_controls_of_a_batch_are_those_of_its_longest_input():
     feed = controls_of(query_of(queries="all", heads=[1]), {"image": 3}).feed({"image": TOKENS}, special)
     assert {name: array.tolist() for name, array in feed.items() if name != "encoder.special"} == {
         "method": 0, "fusion": 0, "diagnose": False, "encoder.discard": 0, "encoder.sinks": 0,
-        "encoder.layers": [2], "encoder.heads": [1], "encoder.rows": [0, 1, 2, 3, 4],
+        "encoder.layers": [2], "encoder.heads": [1], "encoder.rows": [0, 1, 2, 3, 4], "encoder.after": [],
     }  # fmt: skip
 
 

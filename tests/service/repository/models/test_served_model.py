@@ -120,7 +120,7 @@ def test_a_batch_in_parts_has_the_answers_of_one_run(served, runs, monkeypatch, 
     for name, rows in whole.items():
         assert len(rows) in (0, COUNT)
         np.testing.assert_allclose(np.array(parts[name]), np.array(rows), rtol=1e-4, atol=1e-5)
-        assert not rows or not np.allclose(rows[0], rows[-1])
+        assert not np.size(rows) or not np.allclose(rows[0], rows[-1])
 
 
 def test_an_output_that_nobody_asked_for_has_no_rows_in_parts_either(served, monkeypatch):
@@ -128,8 +128,9 @@ def test_an_output_that_nobody_asked_for_has_no_rows_in_parts_either(served, mon
     _, controls = asked(served, items, "rollout")
     limit(monkeypatch, served, 3)
     out = served.batches.run("attention", items, controls)
+    assert not np.size(out["encoder.states"])
     assert {name: len(rows) for name, rows in out.items()} == {
-        "logits": COUNT, "encoder": COUNT, "encoder.diagnostics": 0
+        "logits": COUNT, "encoder": COUNT, "encoder.diagnostics": 0, "encoder.states": COUNT
     }  # fmt: skip
 
 
