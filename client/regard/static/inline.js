@@ -24,7 +24,12 @@ const METHODS = {
     'The weights times their gradients: what spoke for one class or token (Chefer et al. 2021). No shares either.',
   libra: 'Each token’s share of a score, for (red) or against (blue) it, by balanced gradients (Mehri et al. 2025).',
   integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
+  similar: 'How like each part is to the one that is pointed at: the cosine of their states, less the mean of all.',
+  parts: 'What the parts are: the three principal components of their states, as colours (Oquab et al. 2023).',
 }
+
+/** Methods that compare the states of tokens, and explain nothing. */
+const STATES = ['similar', 'parts']
 
 /** Methods that explain a score. */
 const EXPLAINS = ['relevance', 'libra', 'integrated']
@@ -58,7 +63,7 @@ const ORDERS = {
   special: 'share on special tokens',
 }
 
-return { TOUCH, NOTHING, METHODS, EXPLAINS, SORTS, wordsOf, ORDERS }
+return { TOUCH, NOTHING, METHODS, STATES, EXPLAINS, SORTS, wordsOf, ORDERS }
 })()
 const $values_js = (() => {
 /** Return a number in three digits. */
@@ -72,6 +77,9 @@ function percent(share, digits = 1) {
   const rounded = (100 * share).toFixed(digits)
   return share > 0 && Number(rounded) === 0 ? `<${10 ** -digits}%` : `${rounded}%`
 }
+
+/** Return where a cell of a grid is, in words. */
+const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
 
 /** Return a share as a length of a style. */
 const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
@@ -93,7 +101,8 @@ function unpackMap(map, method) {
   const [heads, queries, keys] = map.shape
   const values = typeof map.values === 'string' ? decoded(map) : Float32Array.from(map.values.flat(2))
   const negative = !['max', 'min'].includes(map.heads) || values.some((value) => value < 0)
-  const signed = map.signed ?? (method === 'raw' && !map.normalized && negative) // weights after a softmax are mixed
+  const mixed = method === 'similar' || (method === 'raw' && !map.normalized) // weights after a softmax are mixed
+  const signed = map.signed ?? (mixed && negative)
   return { ...map, values, heads, queries, keys, signed, size: map.pool ?? { queries, keys } }
 }
 
@@ -223,7 +232,7 @@ function entropy(values, queries, keys) {
   return total / (queries || 1)
 }
 
-return { short, figure, percent, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
+return { short, figure, percent, placeOf, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
 })()
 const $tables_js = (() => {
 // Written by `python -m service.api.page.colours` from service/explanations/colormaps.py: change that.
@@ -711,13 +720,16 @@ const OBJECTS = {
     ({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
   named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
 }
+/** Return what an embedding is compared with: a second picture by its answer's id, or a second text. */
+const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
+
 const VECTOR = { // `compares`: its score is how alike two texts are
   ...CLASSES,
   field: 'embedding',
   View: Vector,
   compares: true,
-  explained: (model, { pair }) => ({ against: { text: pair } }),
-  scored: (model, { pair }) => ({ against: { text: pair } }),
+  explained: (model, selection) => ({ ...againstOf(model, selection), ...(model.inputs.width && { sides: 'both' }) }),
+  scored: againstOf,
 }
 const MASKS = {
   ...CLASSES,
@@ -869,6 +881,14 @@ function painted(values, rows, columns, table, low, top, signed) {
   return image
 }
 
+/** Return colours, red, green and blue (rows, columns) from 0 to 1, as a picture of one opacity. */
+function mixed(colours, rows, columns, opacity) {
+  const image = new ImageData(columns, rows)
+  colours.forEach((values, channel) => values.forEach((value, at) => (image.data[4 * at + channel] = 255 * value)))
+  for (let at = 3; at < image.data.length; at += 4) image.data[at] = 255 * opacity
+  return image
+}
+
 /** Return values (rows, columns) interpolated linearly between the middles of cells: (height, width). */
 function smoothed(values, rows, columns, height, width) {
   const places = (length, cells) => Array.from({ length }, (_, at) => {
@@ -909,7 +929,7 @@ function pooled(values, rows, columns, most, signed) {
   return { values: blocks, rows: high, columns: wide }
 }
 
-return { useSize, useDensity, useSame, useDrawing, canvasOf, opaque, blobOf, brushOf, painted, smoothed, pooled }
+return { useSize, useDensity, useSame, useDrawing, canvasOf, opaque, blobOf, brushOf, painted, mixed, smoothed, pooled }
 })($colours_js, $preact_js, $values_js)
 const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
 
@@ -949,14 +969,16 @@ function DrawControls({ selection, change, text, pairs, asks = false }) {
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS }) => {
+const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS, STATES }) => {
 
 
 
+
+const DEPTH = 2 / 3 // of the layers, after which states are compared, unless another is chosen
 
 /** What is looked at, and how. What the page's address does not name has these values. */
 const DEFAULTS = {
-  model: '', example: '', text: '', pair: '', id: '', // the question
+  model: '', example: '', text: '', pair: '', id: '', other: '', // the question; an image to compare with
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
@@ -976,7 +998,7 @@ const aboutAnother = (part) => ({
 /** Return a part of a selection that begins to ask another model. */
 const aboutModel = (model) => ({
   ...aboutAnother({
-    model, kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
+    model, other: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
@@ -1011,9 +1033,13 @@ function kindOf(model, selection) {
   return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
 }
 
-/** Return the methods of a kind. An embedding is explained by another text only. */
-function methodsOf(model, kind, pair) {
-  if (!taskOf(model).compares || (pair && !model.inputs.width)) return kind.methods
+/** Return the number of the example that is the second picture; null where it is another. */
+const secondOf = (model, other) =>
+  (/^\d{1,3}$/.test(other) && model?.examples?.[Number(other)] ? Number(other) : null)
+
+/** Return the methods of a kind. An embedding is explained by another input only. */
+function methodsOf(model, kind, { pair, other }) {
+  if (!taskOf(model).compares || (model.inputs.width ? other : pair)) return kind.methods
   return kind.methods.filter((one) => !EXPLAINS.includes(one))
 }
 
@@ -1022,7 +1048,7 @@ function methodsOf(model, kind, pair) {
  * the weights, which are there for all of them at once.
  */
 function methodOf(model, kind, selection) {
-  const methods = methodsOf(model, kind, selection.pair)
+  const methods = methodsOf(model, kind, selection)
   const { best, usual } = model.attention
   const first = hasObjects(kind) ? 'raw' : best?.method
   return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
@@ -1052,9 +1078,11 @@ function layersOf(model, method) {
   return { through, fixed }
 }
 
-/** Return the layer that is chosen; the last one, if none is. */
-const layerOf = (kind, selection) =>
-  selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
+/** Return the layer that is chosen; if none is, the last one, or that after which the service compares states. */
+function layerOf(kind, { layer, method }) {
+  const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * kind.layers) - 1, 0) : kind.layers - 1
+  return layer === '' ? usual : Math.min(Number(layer), kind.layers - 1)
+}
 
 /** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
 const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
@@ -1090,7 +1118,8 @@ function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
-  const methods = others(methodsOf(model, kind, selection.pair), method)
+  if (STATES.includes(method)) return [['', 'nothing']] // it compares by itself
+  const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
   const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
@@ -1131,6 +1160,7 @@ function optionsOf(model, selection) {
     if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
   }
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
+  if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)
     else if (hasObjects(kind)) Object.assign(options, task.options(model, selection)) // the rows of what is found
@@ -1140,6 +1170,12 @@ function optionsOf(model, selection) {
   if (explains) Object.assign(options, task.explained(model, selection))
   if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
+}
+
+/** Return the options of a method that compares states: of every part, and with another input where there is one. */
+function ofStates(model, kind, method, { pair, against }) {
+  const other = model.inputs.width ? against && { id: against } : taskOf(model).compares && pair && { text: pair }
+  return { ...(method === 'similar' && { queries: 'all' }), ...(other && { against: other }) }
 }
 
 /** Return the options that show every head of every layer, small. */
@@ -1155,7 +1191,7 @@ function headOptionsOf(model, selection) {
   return options
 }
 
-return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
+return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
 })($tasks_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { clamp, labelOf, percent, short }) => {
 
@@ -1440,7 +1476,7 @@ function Legend({ top, signed, colormap, low = 0, explains = false, above = 0, m
 
 return { Legend }
 })($canvas_js, $colours_js, $preact_js, $values_js)
-const $picture_js = (({ Boxes, objectAt }, { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize }, { translucent }, { html, useMemo, useRef, useState }, { clamp, lengthOf }) => {
+const $picture_js = (({ Boxes, objectAt }, { brushOf, mixed, painted, smoothed, useDensity, useDrawing, useSame, useSize }, { translucent }, { html, useMemo, useRef, useState }, { clamp, lengthOf }) => {
 
 
 
@@ -1486,10 +1522,11 @@ function makeGrey(brush, { width, height, box }) {
 
 /**
  * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the ground
- * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
+ * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone. In place of heat
+ * there may be `colours` (red, green and blue, cell), from 0 to 1.
  */
 function drawPicture(canvas, drawn) {
-  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
+  const { image, source, cells, colours, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
   const frame = frameOf(image)
   const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
   const brush = canvas.getContext('2d')
@@ -1503,18 +1540,21 @@ function drawPicture(canvas, drawn) {
     brush.imageSmoothingEnabled = Math.max(image.width, image.height) > CRISP
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
-  if (!cells) return
+  if (!cells && !colours) return
   if (grey) makeGrey(brush, image)
   const { left, top: above, right, bottom } = image.box
   const [wide, high] = [right - left, bottom - above]
   const fine = Math.min(scale, FINEST / Math.max(wide, high))
   const [width, height] = smooth
     ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
-  const ended = cells.map((value) => clamp(value, signed ? -top : low, top)) // else what is above would spread
-  const values = smooth ? smoothed(ended, rows, columns, height, width) : cells
+  const fitted = (values) => (smooth ? smoothed(values, rows, columns, height, width) : values)
+  const pixels = () => {
+    if (colours) return mixed(colours.map(fitted), height, width, opacity)
+    const ended = cells.map((value) => clamp(value, signed ? -top : low, top)) // else what is above would spread
+    return painted(fitted(ended), height, width, translucent(colormap, signed, opacity), low, top, signed)
+  }
   const heat = new OffscreenCanvas(width, height)
-  const table = translucent(colormap, signed, opacity)
-  heat.getContext('2d').putImageData(painted(values, height, width, table, low, top, signed), 0, 0)
+  heat.getContext('2d').putImageData(pixels(), 0, 0)
   brush.imageSmoothingEnabled = smooth
   brush.drawImage(heat, left, above, wide, high)
 }
@@ -1613,9 +1653,9 @@ function useCells({
  * that is picked, in place of `onPick`, where there is one; null on Escape.
  */
 function Picture({
-  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.8,
-  smooth = true, grey = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
-  onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
+  image, source, cells: given = null, colours = null, rows, columns, low, top, signed = false, colormap = 'viridis',
+  opacity = 0.8, smooth = true, grey = true, query = null, hovered = null, covered = [], covering = false, label,
+  onHover = () => {}, onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
 }) {
   const canvas = useRef()
   const cells = useSame(given)
@@ -1627,9 +1667,10 @@ function Picture({
   useDrawing(() => {
     if (!size.width) return
     brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
-    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth, grey }
-    drawPicture(canvas.current, drawn)
-  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth, grey,
+    drawPicture(canvas.current, {
+      image, source, cells, colours, rows, columns, low: least, top, signed, colormap, opacity, smooth, grey,
+    })
+  }, [size, density, source, cells, colours, rows, columns, least, top, signed, colormap, opacity, smooth, grey,
     image.width, image.height, box.left, box.top, box.right, box.bottom])
 
   const objectIn = (across, down) => objectAt(
@@ -1714,6 +1755,23 @@ function imageLook(attention, kind, row = null, found = []) {
   const explained = target?.object ?? null
   const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
   return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
+}
+
+/**
+ * Return what is drawn of the states of an image, and of the one that it is compared with: `sides` with the `row` of
+ * how like their patches are to one of the first, or with their `colours` (red, green and blue, patch).
+ */
+function statesLook(attention) {
+  const sides = [attention, attention.against].filter((one) => one?.maps)
+  return { states: attention.method, sides: sides.map((one) => sideOf(one, attention.method)) }
+}
+
+function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
+  const own = unpackMap(map, method)
+  const patches = (head, query) => rowOf(own, head, query).slice(prefix, prefix + grid.rows * grid.columns)
+  const seen = { image, ...grid }
+  if (method === 'similar') return { ...seen, row: (cell) => patches(0, prefix + cell) }
+  return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 }
 
 /**
@@ -1810,7 +1868,7 @@ function takeIdentity(values, rows, columns, maps, mask) {
   })
 }
 
-return { mapsOf, foundIn, imageLook, textLook }
+return { mapsOf, foundIn, imageLook, statesLook, textLook }
 })($selection_js, $values_js, $words_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 
@@ -1931,7 +1989,7 @@ const dashed = (series, value) => (value < 0 && series.length > 1 ? '4 3' : null
 
 return { strongest, Lines }
 })($canvas_js, $colours_js, $preact_js, $values_js, $tokens_js)
-const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { aboveOf, difference, figure, keepMass, percent, scaleOf }, { TOUCH }) => {
+const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { aboveOf, difference, figure, keepMass, percent, placeOf, scaleOf }, { TOUCH }) => {
 
 
 
@@ -1972,10 +2030,16 @@ function differenceOf(one, other, full) {
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
-/** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
-function allPanels(look, source, other, place, style) {
+/**
+ * Return the panels of a look, and of that at the `opposite` picture that it explains as well; or of the one that it is
+ * compared with, and their difference, if of one answer.
+ */
+function allPanels(look, source, other, opposite, place, style) {
   const here = panelsOf(look, source, place, style, other?.here).map((panel) => ({ ...panel, first: true }))
-  if (!other) return here
+  const elsewhere = (panel) => ({ ...panel, second: true })
+  if (!other) {
+    return opposite ? [...here, ...panelsOf(opposite.look, opposite.source, place, style).map(elsewhere)] : here
+  }
   const there = panelsOf(other.look, other.source, place, style, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
   const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
@@ -1991,8 +2055,6 @@ function seenFrom({ words, normalized, columns }, word, query, prefix, values) {
   return `Seen from ${from}${normalized ? `; ${percent(sum)} of its attention is on patches` : ''}.`
 }
 
-const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
-
 /**
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
  * with; `word` is the one of a caption that is chosen, `objects` says which object of a detector is (see useObjects).
@@ -2000,7 +2062,7 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
  * Rows are `ofObjects` where no patch is seen from.
  */
 function ImageView({
-  look, other, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
+  look, other, opposite, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
   ofObjects = false,
 }) {
   const [over, setHovered] = useState(null)
@@ -2010,8 +2072,9 @@ function ImageView({
   const [own, keep, full] = [Boolean(selection.own), Number(selection.keep), Boolean(selection.full)]
   const object = objects?.shown
   const panels = useMemo(
-    () => allPanels(look, source, other, { word: word ?? 0, object }, { keep, full }),
-    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep, full],
+    () => allPanels(look, source, other, opposite, { word: word ?? 0, object }, { keep, full }),
+    [look, source, opposite?.source, other?.look, other?.source, other?.here, other?.there, other?.comparable,
+      word, object, keep, full],
   )
   const scaled = panels.filter(({ apart }) => !apart)
   const common = useMemo(
@@ -2042,7 +2105,8 @@ function ImageView({
   const picture = (panel, at) => {
     const alone = own || panel.apart
     const scale = alone ? { top: panel.top, low: undefined } : { top: common.top, low }
-    const places = panel.rows === look.rows && panel.columns === look.columns ? {} : ELSEWHERE
+    const same = !panel.second && panel.rows === look.rows && panel.columns === look.columns
+    const places = same ? {} : ELSEWHERE
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
@@ -2060,7 +2124,8 @@ function ImageView({
   const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
-  const alike = panels.filter(({ values, rows, columns }) => values && rows === look.rows && columns === look.columns)
+  const alike = panels.filter(({ values, rows, columns, second }) =>
+    values && !second && rows === look.rows && columns === look.columns)
   const numbers = alike.map(({ values, share }) => figure(values[hovered], share)).join(' · ')
   const lines = [
     !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,

@@ -1,32 +1,17 @@
-import { useResolved } from './asked.js'
 import { Evaluation, Heads } from './heads_view.js'
 import { Header } from './header.js'
-import { useCompared, useDrawn, useLook } from './look.js'
+import { useCompared, useDrawn, useInput, useLook } from './look.js'
 import { useObjects } from './objects.js'
 import { Answers, Controls, Input, Look } from './panels.js'
-import { html, render, useEffect, useLayoutEffect, useMemo, useState } from './preact.js'
+import { html, render, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
-import { inputOf, keepPicture } from './question.js'
+import { keepPicture } from './question.js'
 import { Request } from './request.js'
+import { useSecond } from './second.js'
 import { aboutAnother, aboutModel, coveredOf } from './selection.js'
 import { useCovered, useModels, usePlayed, useSelection } from './state.js'
 
 const SAID = 10000 // milliseconds for which a model that is missing is named
-
-/**
- * Return the `input` that a selection names, undefined while it is on its way, null where the model cannot take it; or
- * a `refusal`, and what seeks it `again`.
- */
-function useInput(model, { id, text, pair, example }, picture) {
-  const [turn, setTurn] = useState(0)
-  const sought = useMemo(
-    () => (model ? inputOf(model, { id, text, pair, example }, picture) : null),
-    [model, id, text, pair, example, picture, turn],
-  )
-  const [found, refusal] = useResolved(sought)
-  const fits = !found || !model || found.kind === 'kept' || (found.kind === 'image') === Boolean(model.inputs.width)
-  return { input: fits ? found : null, refusal, again: () => setTurn(turn + 1) }
-}
 
 /** Keep the picture of a new answer, and name the answer in the address. */
 function useKept(answer, input, id, change) {
@@ -64,15 +49,22 @@ function useDocument(model, busy) {
 function App() {
   const [chosen, change] = useSelection()
   const [picture, setPicture] = useState(null) // the one that was drawn or chosen last, or a promise of it
+  const [secondPicture, setSecondPicture] = useState(null)
   const [needsKey, setNeedsKey] = useState(false)
   const models = useModels()
   const model = models.value?.find(({ name }) => name === chosen.model) ?? models.value?.[0]
   const sought = useInput(model, chosen, picture)
   const { input } = sought
   const missing = useModelNamed(chosen, model, change)
-  const selection = { ...chosen, pair: input?.pair ?? chosen.pair } // an example may have a second text, too
+  const lost = useRef(null)
+  const second = useSecond(model, chosen, secondPicture, change, lost.current)
+  const selection = {
+    ...chosen, pair: input?.pair ?? chosen.pair, // an example may have a second text, too
+    other: second.refusal ? '' : chosen.other, against: second.id, waits: second.busy,
+  }
 
   const main = useLook(model, input, selection)
+  lost.current = main.refusal
   const answer = main.asked.value
   const [playing, play] = usePlayed([answer?.id, selection.kind, selection.merge].join())
   const drawn = useDrawn(main.look, selection.heads)
@@ -82,7 +74,7 @@ function App() {
   const compared = useCompared(models.value ?? [], model, input, edited, selection, main)
   useKept(answer, input, chosen.id, change)
 
-  const asked = [models, sought, main, compared]
+  const asked = [models, sought, second, main, compared]
   const failed = asked.find(({ refusal }) => refusal)
   const refusal = failed?.refusal
   useEffect(() => setNeedsKey(refusal?.status === 401), [refusal])
@@ -92,6 +84,10 @@ function App() {
   const take = (next) => {
     setPicture(next)
     about(next ? { id: 'new' } : { example: 'none' })
+  }
+  const takeSecond = (next) => {
+    setSecondPicture(next)
+    change({ other: 'new' })
   }
   const problem = html`<${Problem}
     refusal=${needsKey ? null : refusal} again=${failed?.again} askKey=${() => setNeedsKey(true)} />`
@@ -107,12 +103,12 @@ function App() {
     <${Header} models=${models.value} model=${model} choose=${(name) => change(aboutModel(name))} missing=${missing} />
     <main>
       <div class="column">
-        <${Input} ...${chooses} about=${about} input=${input} take=${take} />
+        <${Input} ...${chooses} about=${about} input=${input} take=${take} takeSecond=${takeSecond} />
         <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem}
-          about=${about} />
+          about=${about} second=${second} />
       </div>
       <div class="column wide">
-        <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} />
+        <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} second=${second} />
         <${Evaluation} ...${chooses} ...${seen} />
         <${Request} look=${main.look} selection=${selection} stale=${main.stale} again=${main.asked.again} />
       </div>

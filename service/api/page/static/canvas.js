@@ -105,6 +105,14 @@ export function painted(values, rows, columns, table, low, top, signed) {
   return image
 }
 
+/** Return colours, red, green and blue (rows, columns) from 0 to 1, as a picture of one opacity. */
+export function mixed(colours, rows, columns, opacity) {
+  const image = new ImageData(columns, rows)
+  colours.forEach((values, channel) => values.forEach((value, at) => (image.data[4 * at + channel] = 255 * value)))
+  for (let at = 3; at < image.data.length; at += 4) image.data[at] = 255 * opacity
+  return image
+}
+
 /** Return values (rows, columns) interpolated linearly between the middles of cells: (height, width). */
 export function smoothed(values, rows, columns, height, width) {
   const places = (length, cells) => Array.from({ length }, (_, at) => {

@@ -37,7 +37,7 @@ export function LookControls({ model, selection, change, labels }) {
   const explains = EXPLAINS.includes(method)
   const best = model.attention.best
   const kinds = kindsOf(model).map((name) => [name, wordsOf({ name, ...model.attention.kinds[name] }).name])
-  const methods = methodsOf(model, kind, selection.pair).map((one) => [one, best?.method === one ? `${one} ★` : one])
+  const methods = methodsOf(model, kind, selection).map((one) => [one, best?.method === one ? `${one} ★` : one])
   const aligns = !explains && kind.name === 'cross' && kind.key !== 'image'
   return html`
     <${Choice} legend="What looks at what" name="kind" values=${kinds} chosen=${kind.name}

@@ -8,7 +8,7 @@ import { attentionOf } from './question.js'
 import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf, rolloutOf } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
-import { EXPLAINS } from './words.js'
+import { EXPLAINS, STATES } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
 export function Heads({ model, selection, change, input, main, objects }) {
@@ -56,11 +56,12 @@ export function Evaluation({ model, selection, input, main, drawn, objects }) {
   const { stale, asked: { value: answer } } = main
   const [open, setOpen] = useState(false)
   const { compares, named } = taskOf(model)
-  const alone = compares && !selection.pair
+  const alone = compares && !(model.inputs.width ? selection.against : selection.pair)
   const kind = kindOf(model, selection)
+  const silent = STATES.includes(methodOf(model, kind, selection))
   const rowless = hasObjects(kind) && objects.shown === null && !EXPLAINS.includes(methodOf(model, kind, selection))
   const result = answer?.results?.[0] ?? {}
-  const ready = open && !alone && !rowless && answer?.id && answer.model.name === model.name
+  const ready = open && !alone && !silent && !rowless && answer?.id && answer.model.name === model.name
   const query = ready && queryOf(evaluated(model, selection, drawn?.rows, result.candidates?.length))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
@@ -73,8 +74,9 @@ export function Evaluation({ model, selection, input, main, drawn, objects }) {
       <p class="quiet">
         What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.
       </p>
-      ${alone && html`<p>${model.inputs.width ? 'An embedding of an image has no score that could change.'
-        : 'Give a second text: what is measured is how alike the two are.'}</p>`}
+      ${silent ? html`<p>This method compares parts, and explains no answer: choose another.</p>`
+        : alone && html`<p>Give a second ${model.inputs.width ? 'picture' : 'text'}: what is measured is how alike the
+          two are.</p>`}
       ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}

@@ -2,7 +2,7 @@ import { Legend } from './legend.js'
 import { Picture, coldest } from './picture.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
-import { aboveOf, difference, figure, keepMass, percent, scaleOf } from './values.js'
+import { aboveOf, difference, figure, keepMass, percent, placeOf, scaleOf } from './values.js'
 import { TOUCH } from './words.js'
 
 /** What is passed to a picture in whose grid the patches of the look have other places. */
@@ -38,10 +38,16 @@ function differenceOf(one, other, full) {
   return [{ ...one, ...drawn, label: 'difference', apart: true, first: false }]
 }
 
-/** Return the panels of a look and of the one that it is compared with, and their difference, if of one answer. */
-function allPanels(look, source, other, place, style) {
+/**
+ * Return the panels of a look, and of that at the `opposite` picture that it explains as well; or of the one that it is
+ * compared with, and their difference, if of one answer.
+ */
+function allPanels(look, source, other, opposite, place, style) {
   const here = panelsOf(look, source, place, style, other?.here).map((panel) => ({ ...panel, first: true }))
-  if (!other) return here
+  const elsewhere = (panel) => ({ ...panel, second: true })
+  if (!other) {
+    return opposite ? [...here, ...panelsOf(opposite.look, opposite.source, place, style).map(elsewhere)] : here
+  }
   const there = panelsOf(other.look, other.source, place, style, other.there)
     .map((panel) => ({ ...panel, apart: !other.comparable }))
   const pair = other.comparable && other.look.subject === look.subject && here.length + there.length === 2
@@ -57,8 +63,6 @@ function seenFrom({ words, normalized, columns }, word, query, prefix, values) {
   return `Seen from ${from}${normalized ? `; ${percent(sum)} of its attention is on patches` : ''}.`
 }
 
-const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
-
 /**
  * What was looked at in an image: one picture, or several on one scale. `other` is the look that it is compared
  * with; `word` is the one of a caption that is chosen, `objects` says which object of a detector is (see useObjects).
@@ -66,7 +70,7 @@ const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${
  * Rows are `ofObjects` where no patch is seen from.
  */
 export function ImageView({
-  look, other, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
+  look, other, opposite, source, selection, change, word, objects, covered = [], cover, prefix, explains, fixed = false,
   ofObjects = false,
 }) {
   const [over, setHovered] = useState(null)
@@ -76,8 +80,9 @@ export function ImageView({
   const [own, keep, full] = [Boolean(selection.own), Number(selection.keep), Boolean(selection.full)]
   const object = objects?.shown
   const panels = useMemo(
-    () => allPanels(look, source, other, { word: word ?? 0, object }, { keep, full }),
-    [look, source, other?.look, other?.source, other?.here, other?.there, other?.comparable, word, object, keep, full],
+    () => allPanels(look, source, other, opposite, { word: word ?? 0, object }, { keep, full }),
+    [look, source, opposite?.source, other?.look, other?.source, other?.here, other?.there, other?.comparable,
+      word, object, keep, full],
   )
   const scaled = panels.filter(({ apart }) => !apart)
   const common = useMemo(
@@ -108,7 +113,8 @@ export function ImageView({
   const picture = (panel, at) => {
     const alone = own || panel.apart
     const scale = alone ? { top: panel.top, low: undefined } : { top: common.top, low }
-    const places = panel.rows === look.rows && panel.columns === look.columns ? {} : ELSEWHERE
+    const same = !panel.second && panel.rows === look.rows && panel.columns === look.columns
+    const places = same ? {} : ELSEWHERE
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
@@ -126,7 +132,8 @@ export function ImageView({
   const click = pins || (canPick ? ' Click it to see from there.' : '')
   const mouse = `Point at a patch to see its value.${click}${cover ? ' Drag with Shift to cover some.' : ''}`
   const hint = TOUCH ? 'Touch a patch to see its value.' : mouse
-  const alike = panels.filter(({ values, rows, columns }) => values && rows === look.rows && columns === look.columns)
+  const alike = panels.filter(({ values, rows, columns, second }) =>
+    values && !second && rows === look.rows && columns === look.columns)
   const numbers = alike.map(({ values, share }) => figure(values[hovered], share)).join(' · ')
   const lines = [
     !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,

@@ -36,16 +36,17 @@ export function TextInput({ model, input, take }) {
 }
 
 /** The model's own examples, as buttons. */
-export function Examples({ examples, chosen, choose }) {
+export function Examples({ examples, chosen, choose, name = 'example' }) {
   if (!examples?.length) return null
-  const button = ({ image, text, text_pair: pair }, at) => html`<button type="button" key=${at} id=${`example-${at}`}
+  const button = ({ image, text, text_pair: pair }, at) => html`<button type="button" key=${at} id=${`${name}-${at}`}
     class=${image ? 'thumb' : 'sample'} dir="auto"
-    aria-label=${image ? `Example ${at + 1}` : null}
+    aria-label=${image ? `${name === 'example' ? 'Example' : 'Second'} ${at + 1}` : null}
     aria-pressed=${String(at) === chosen}
     onClick=${() => choose(String(at))}>
     ${image ? html`<${ExamplePicture} address=${image} />` : pair ? `${text} / ${pair}` : text}
   </button>`
-  return html`<div class="examples" role="group" aria-label="Examples">${examples.map(button)}</div>`
+  return html`<div class="examples" role="group"
+    aria-label=${name === 'example' ? 'Examples' : 'Examples to compare with'}>${examples.map(button)}</div>`
 }
 
 /** A picture of an example, small. */

@@ -1,19 +1,36 @@
-import { useAsked } from './asked.js'
-import { foundIn, imageLook, textLook } from './looks.js'
-import { useEffect, useMemo, useRef } from './preact.js'
-import { attentionOf, GONE, question } from './question.js'
+import { useAsked, useResolved } from './asked.js'
+import { foundIn, imageLook, statesLook, textLook } from './looks.js'
+import { useEffect, useMemo, useRef, useState } from './preact.js'
+import { attentionOf, GONE, inputOf, question } from './question.js'
 import { askedOf, compareOf, kindOf, layerOf, optionsOf } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf, thresholdOf } from './tasks.js'
+import { STATES } from './words.js'
 
 const serials = new WeakMap() // of pictures: each is asked about once
 let serial = 0
 
-function nameOf(input) {
+/** Return what tells an input from others. */
+export function nameOf(input) {
   if (input.kind === 'text') return JSON.stringify([input.text, input.pair])
   if (input.kind === 'kept') return input.id
   if (!serials.has(input)) serials.set(input, ++serial)
   return serials.get(input)
+}
+
+/**
+ * Return the `input` that a selection names, undefined while it is on its way, null where the model cannot take it; or
+ * a `refusal`, and what seeks it `again`.
+ */
+export function useInput(model, { id, text, pair, example }, picture) {
+  const [turn, setTurn] = useState(0)
+  const sought = useMemo(
+    () => (model ? inputOf(model, { id, text, pair, example }, picture) : null),
+    [model, id, text, pair, example, picture, turn],
+  )
+  const [found, refusal] = useResolved(sought)
+  const fits = !found || !model || found.kind === 'kept' || (found.kind === 'image') === Boolean(model.inputs.width)
+  return { input: fits ? found : null, refusal, again: () => setTurn(turn + 1) }
 }
 
 /**
@@ -28,7 +45,8 @@ export function useLook(model, input, selection, from = null) {
   const answer = from ?? asked
   const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
   const options = ready ? { ...optionsOf(model, selection), encoding: 'base64' } : {}
-  const key = ready ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
+  const waits = selection.waits && (options.against || STATES.includes(options.attention)) // for the second picture
+  const key = ready && !waits ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
   const look = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.value.id, queryOf({ ...options, model: model.name }), signal)
     return { attention, answer: answer.value, model, kind: kindOf(model, selection), options, selection }
@@ -39,7 +57,7 @@ export function useLook(model, input, selection, from = null) {
   }, [model?.state])
   const lost = look.refusal?.status === 404 && input?.kind === 'kept' && { ...look.refusal, message: GONE }
   const refusal = answer.refusal ?? (lost || look.refusal)
-  const busy = input === undefined || answer.busy || look.busy
+  const busy = input === undefined || answer.busy || look.busy || Boolean(waits)
   const again = answer.refusal ? answer.again : look.again
   return { asked: answer, look: look.value, refusal, busy, stale: busy || Boolean(refusal), again }
 }
@@ -62,12 +80,23 @@ export const useDrawn = (look, heads) => useMemo(() => look && drawnOf(look, hea
 
 function drawnOf({ attention, answer, model, kind, options, selection }, heads) {
   const found = foundIn(attention, answer.results?.[0].objects, thresholdOf(model, selection))
-  if (kind.key === 'image') return imageLook(attention, kind, null, found)
+  if (kind.key === 'image') return STATES.includes(attention.method) ? statesLook(attention)
+    : { ...imageLook(attention, kind, null, found), opposite: oppositeOf(attention, kind) }
+  if (STATES.includes(attention.method) && attention.against) return betweenTexts(attention, kind, answer.input, heads)
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []
   const merged = Boolean(options.merge)
   return textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged, found })
 }
+
+/** Return what is drawn of the words of two texts (columns of the second) that are alike. */
+function betweenTexts({ method, tokens: { source }, against }, { query, ...kind }, { pair }, heads) {
+  const tokens = { source: against.tokens.source, first: source.map((token) => ({ ...token, sequence: 0 })) }
+  return textLook({ ...against, method, tokens }, { ...kind, query: 'first' }, { text: pair, written: [], heads })
+}
+
+/** Return what is drawn of the other picture, where both sides of an embedding are explained; else null. */
+const oppositeOf = ({ method, against }, kind) => (against?.maps ? imageLook({ ...against, method }, kind) : null)
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */
 export function useCompared(models, model, input, edited, selection, main) {

@@ -49,6 +49,23 @@ export function imageLook(attention, kind, row = null, found = []) {
 }
 
 /**
+ * Return what is drawn of the states of an image, and of the one that it is compared with: `sides` with the `row` of
+ * how like their patches are to one of the first, or with their `colours` (red, green and blue, patch).
+ */
+export function statesLook(attention) {
+  const sides = [attention, attention.against].filter((one) => one?.maps)
+  return { states: attention.method, sides: sides.map((one) => sideOf(one, attention.method)) }
+}
+
+function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
+  const own = unpackMap(map, method)
+  const patches = (head, query) => rowOf(own, head, query).slice(prefix, prefix + grid.rows * grid.columns)
+  const seen = { image, ...grid }
+  if (method === 'similar') return { ...seen, row: (cell) => patches(0, prefix + cell) }
+  return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
+}
+
+/**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
  * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.

@@ -98,7 +98,8 @@ function useDropped(load) {
   return over
 }
 
-function FileButton({ id, capture, take, children }) {
+/** A button that chooses an image. */
+export function FileButton({ id, capture, take, children }) {
   const file = useRef(null)
   const chosen = () => {
     take(file.current.files[0])

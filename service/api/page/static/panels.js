@@ -9,6 +9,8 @@ import { ImageInput } from './pad.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
 import { aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed } from './selection.js'
+import { Likeness, SecondInput } from './second.js'
+import { PartsView, SimilarView } from './states_view.js'
 import { Streaming } from './streaming.js'
 import { taskOf, thresholdOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
@@ -16,7 +18,7 @@ import { percent } from './values.js'
 import { EXPLAINS, NOTHING } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
-export function Input({ model, selection, change, about, input, take }) {
+export function Input({ model, selection, change, about, input, take, takeSecond }) {
   const { id, text, example } = selection
   const [turn, setTurn] = useState(0) // of choices of an example: each drops what is typed
   const shown = example || (input && !text && !id ? '0' : '')
@@ -29,13 +31,14 @@ export function Input({ model, selection, change, about, input, take }) {
     <${Examples} examples=${model.examples} chosen=${shown}
       choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
     ${own}
+    <${SecondInput} model=${model} selection=${selection} change=${change} take=${takeSecond} />
     ${Options && html`<${Options} model=${model} selection=${selection} change=${change} />`}
   </section>`
 }
 
 /** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
 export function Answers({
-  model, selection, change, input, main, compared, drawn, objects, playing, problem, play, about,
+  model, selection, change, input, main, compared, drawn, objects, playing, problem, play, about, second,
 }) {
   const { value: answer, busy, behind, refusal } = main.asked
   const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
@@ -62,6 +65,7 @@ export function Answers({
         ? html`<${viewOf(results[0])} ...${shared} results=${results} streaming=${answer.streaming}
             replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
+      <${Likeness} one=${results?.[0].embedding} other=${second.embedding} />
       ${results?.[0].embedding && model.inputs.width && html`<${Nearest}
         model=${model} embedding=${results[0].embedding} choose=${(example) => about({ example })} />`}
       ${others && html`<div class=${compared.busy ? 'stale' : ''}>
@@ -74,7 +78,7 @@ export function Answers({
 }
 
 /** What the model looked at, and beside it the look that it is compared with. */
-export function Look({ model, selection, change, main, compared, drawn, objects, playing }) {
+export function Look({ model, selection, change, main, compared, drawn, objects, playing, second }) {
   const { look, stale, asked: { value: answer } } = main
   const bitmap = look?.answer.input.bitmap
   const beside = useDrawn(compared.look, selection.heads)
@@ -84,6 +88,7 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
   const cover = (cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })
   const image = () => html`<${ImageView} ...${shared}
     source=${bitmap}
+    opposite=${drawn.opposite && { look: drawn.opposite, source: second.bitmap }}
     word=${playing ?? (drawn.words.length ? pinnedOf(selection) : null)}
     objects=${objects}
     ofObjects=${hasObjects(look.kind)}
@@ -92,6 +97,8 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
     cover=${bitmap ? cover : undefined}
     prefix=${look.kind.prefix}
     explains=${EXPLAINS.includes(look.options.attention)} />`
+  const states = () => html`<${drawn.states === 'parts' ? PartsView : SimilarView}
+    look=${drawn} sources=${[bitmap, second.bitmap]} selection=${selection} change=${change} />`
   const text = () => html`<${TextView} ...${shared}
     kind=${look.kind}
     playing=${playing}
@@ -102,7 +109,7 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
     kind=${answer.model.attention.kinds.cross}
     colormap=${selection.colormap} />`
   const view = answer?.streaming ? streaming : drawn
-    && (look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
+    && (drawn.states ? states : look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
   const live = answer?.streaming && !main.asked.behind && !main.asked.refusal
   const old = (stale && !live) || (compared.look && compared.busy)
   return html`<section id="look" aria-label="What it looked at" class=${old ? 'stale' : ''}>

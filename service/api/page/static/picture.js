@@ -1,5 +1,5 @@
 import { Boxes, objectAt } from './boxes.js'
-import { brushOf, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
+import { brushOf, mixed, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { clamp, lengthOf } from './values.js'
@@ -43,10 +43,11 @@ function makeGrey(brush, { width, height, box }) {
 
 /**
  * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the ground
- * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone.
+ * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone. In place of heat
+ * there may be `colours` (red, green and blue, cell), from 0 to 1.
  */
 export function drawPicture(canvas, drawn) {
-  const { image, source, cells, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
+  const { image, source, cells, colours, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
   const frame = frameOf(image)
   const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
   const brush = canvas.getContext('2d')
@@ -60,18 +61,21 @@ export function drawPicture(canvas, drawn) {
     brush.imageSmoothingEnabled = Math.max(image.width, image.height) > CRISP
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
-  if (!cells) return
+  if (!cells && !colours) return
   if (grey) makeGrey(brush, image)
   const { left, top: above, right, bottom } = image.box
   const [wide, high] = [right - left, bottom - above]
   const fine = Math.min(scale, FINEST / Math.max(wide, high))
   const [width, height] = smooth
     ? [Math.max(columns, Math.round(wide * fine)), Math.max(rows, Math.round(high * fine))] : [columns, rows]
-  const ended = cells.map((value) => clamp(value, signed ? -top : low, top)) // else what is above would spread
-  const values = smooth ? smoothed(ended, rows, columns, height, width) : cells
+  const fitted = (values) => (smooth ? smoothed(values, rows, columns, height, width) : values)
+  const pixels = () => {
+    if (colours) return mixed(colours.map(fitted), height, width, opacity)
+    const ended = cells.map((value) => clamp(value, signed ? -top : low, top)) // else what is above would spread
+    return painted(fitted(ended), height, width, translucent(colormap, signed, opacity), low, top, signed)
+  }
   const heat = new OffscreenCanvas(width, height)
-  const table = translucent(colormap, signed, opacity)
-  heat.getContext('2d').putImageData(painted(values, height, width, table, low, top, signed), 0, 0)
+  heat.getContext('2d').putImageData(pixels(), 0, 0)
   brush.imageSmoothingEnabled = smooth
   brush.drawImage(heat, left, above, wide, high)
 }
@@ -170,9 +174,9 @@ function useCells({
  * that is picked, in place of `onPick`, where there is one; null on Escape.
  */
 export function Picture({
-  image, source, cells: given, rows, columns, low, top, signed = false, colormap = 'viridis', opacity = 0.8,
-  smooth = true, grey = true, query = null, hovered = null, covered = [], covering = false, label, onHover = () => {},
-  onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
+  image, source, cells: given = null, colours = null, rows, columns, low, top, signed = false, colormap = 'viridis',
+  opacity = 0.8, smooth = true, grey = true, query = null, hovered = null, covered = [], covering = false, label,
+  onHover = () => {}, onPick = () => {}, onCover, objects = [], marked, pinned, onObject = () => {}, onPickObject,
 }) {
   const canvas = useRef()
   const cells = useSame(given)
@@ -184,9 +188,10 @@ export function Picture({
   useDrawing(() => {
     if (!size.width) return
     brushOf(canvas.current, Math.round(size.width * density), Math.round(size.height * density))
-    const drawn = { image, source, cells, rows, columns, low: least, top, signed, colormap, opacity, smooth, grey }
-    drawPicture(canvas.current, drawn)
-  }, [size, density, source, cells, rows, columns, least, top, signed, colormap, opacity, smooth, grey,
+    drawPicture(canvas.current, {
+      image, source, cells, colours, rows, columns, low: least, top, signed, colormap, opacity, smooth, grey,
+    })
+  }, [size, density, source, cells, colours, rows, columns, least, top, signed, colormap, opacity, smooth, grey,
     image.width, image.height, box.left, box.top, box.right, box.bottom])
 
   const objectIn = (across, down) => objectAt(

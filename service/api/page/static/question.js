@@ -22,10 +22,15 @@ export function inputOf(model, { id, text, pair, example }, picture) {
   return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
 }
 
-/** Keep a picture by the id of its answer: while the page is open, and for this tab if it is small. */
-export function keepPicture(id, picture) {
+/** Keep a picture by the id of its answer while the page is open. */
+export function rememberPicture(id, picture) {
   pictures.set(id, picture)
   for (const old of [...pictures.keys()].slice(0, -MOST_PICTURES)) pictures.delete(old)
+}
+
+/** Keep a picture by the id of its answer: while the page is open, and for this tab if it is small. */
+export function keepPicture(id, picture) {
+  rememberPicture(id, picture)
   const reader = new FileReader()
   reader.onload = () => {
     if (reader.result.length > MOST_KEPT) return

@@ -35,12 +35,14 @@ async function save(look, selection, form) {
 }
 
 /** Return the options of a look that a file of this form takes; a picture is drawn as the page draws it. */
-function saved({ attention, options: { encoding, ...options } }, { heads, colormap, opacity, grey, full }, form) {
+function saved({ attention, kind, options: { encoding, ...options } }, drawn, form) {
   if (form !== 'png') return options
+  const { heads, row, colormap, opacity, grey, full } = drawn
   const fused = options.heads === 'all' ? { heads } : {} // as the page fuses or picks them
+  const one = options.attention === 'similar' && kind.grid ? { queries: kind.prefix + (Number(row) || 0) } : {}
   const { signed } = unpackMap(attention.maps[0], options.attention) // it has two colours, unless one is asked for
   const ground = { ground: grey ? 'grey' : 'photo', scale: full ? 'full' : 'clipped' }
-  return { ...options, ...fused, ...(!signed && { colormap }), opacity, ...ground, width: 1024 }
+  return { ...options, ...fused, ...one, ...(!signed && { colormap }), opacity, ...ground, width: 1024 }
 }
 
 /** The request as code in three languages, what it cost, and the look as a file. */

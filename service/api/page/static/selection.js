@@ -1,10 +1,12 @@
 import { GENERATION, taskOf } from './tasks.js'
 import { range } from './values.js'
-import { EXPLAINS } from './words.js'
+import { EXPLAINS, STATES } from './words.js'
+
+const DEPTH = 2 / 3 // of the layers, after which states are compared, unless another is chosen
 
 /** What is looked at, and how. What the page's address does not name has these values. */
 export const DEFAULTS = {
-  model: '', example: '', text: '', pair: '', id: '', // the question
+  model: '', example: '', text: '', pair: '', id: '', other: '', // the question; an image to compare with
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
@@ -24,7 +26,7 @@ export const aboutAnother = (part) => ({
 /** Return a part of a selection that begins to ask another model. */
 export const aboutModel = (model) => ({
   ...aboutAnother({
-    model, kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
+    model, other: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
@@ -59,9 +61,13 @@ export function kindOf(model, selection) {
   return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
 }
 
-/** Return the methods of a kind. An embedding is explained by another text only. */
-export function methodsOf(model, kind, pair) {
-  if (!taskOf(model).compares || (pair && !model.inputs.width)) return kind.methods
+/** Return the number of the example that is the second picture; null where it is another. */
+export const secondOf = (model, other) =>
+  (/^\d{1,3}$/.test(other) && model?.examples?.[Number(other)] ? Number(other) : null)
+
+/** Return the methods of a kind. An embedding is explained by another input only. */
+export function methodsOf(model, kind, { pair, other }) {
+  if (!taskOf(model).compares || (model.inputs.width ? other : pair)) return kind.methods
   return kind.methods.filter((one) => !EXPLAINS.includes(one))
 }
 
@@ -70,7 +76,7 @@ export function methodsOf(model, kind, pair) {
  * the weights, which are there for all of them at once.
  */
 export function methodOf(model, kind, selection) {
-  const methods = methodsOf(model, kind, selection.pair)
+  const methods = methodsOf(model, kind, selection)
   const { best, usual } = model.attention
   const first = hasObjects(kind) ? 'raw' : best?.method
   return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
@@ -100,9 +106,11 @@ export function layersOf(model, method) {
   return { through, fixed }
 }
 
-/** Return the layer that is chosen; the last one, if none is. */
-export const layerOf = (kind, selection) =>
-  selection.layer === '' ? kind.layers - 1 : Math.min(Number(selection.layer), kind.layers - 1)
+/** Return the layer that is chosen; if none is, the last one, or that after which the service compares states. */
+export function layerOf(kind, { layer, method }) {
+  const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * kind.layers) - 1, 0) : kind.layers - 1
+  return layer === '' ? usual : Math.min(Number(layer), kind.layers - 1)
+}
 
 /** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
 export const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
@@ -138,7 +146,8 @@ export function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
-  const methods = others(methodsOf(model, kind, selection.pair), method)
+  if (STATES.includes(method)) return [['', 'nothing']] // it compares by itself
+  const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
   const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
@@ -179,6 +188,7 @@ export function optionsOf(model, selection) {
     if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
   }
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
+  if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)
     else if (hasObjects(kind)) Object.assign(options, task.options(model, selection)) // the rows of what is found
@@ -188,6 +198,12 @@ export function optionsOf(model, selection) {
   if (explains) Object.assign(options, task.explained(model, selection))
   if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
+}
+
+/** Return the options of a method that compares states: of every part, and with another input where there is one. */
+function ofStates(model, kind, method, { pair, against }) {
+  const other = model.inputs.width ? against && { id: against } : taskOf(model).compares && pair && { text: pair }
+  return { ...(method === 'similar' && { queries: 'all' }), ...(other && { against: other }) }
 }
 
 /** Return the options that show every head of every layer, small. */

@@ -67,13 +67,16 @@ const OBJECTS = {
     ({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
   named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
 }
+/** Return what an embedding is compared with: a second picture by its answer's id, or a second text. */
+const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
+
 const VECTOR = { // `compares`: its score is how alike two texts are
   ...CLASSES,
   field: 'embedding',
   View: Vector,
   compares: true,
-  explained: (model, { pair }) => ({ against: { text: pair } }),
-  scored: (model, { pair }) => ({ against: { text: pair } }),
+  explained: (model, selection) => ({ ...againstOf(model, selection), ...(model.inputs.width && { sides: 'both' }) }),
+  scored: againstOf,
 }
 const MASKS = {
   ...CLASSES,

@@ -10,6 +10,9 @@ export function percent(share, digits = 1) {
   return share > 0 && Number(rounded) === 0 ? `<${10 ** -digits}%` : `${rounded}%`
 }
 
+/** Return where a cell of a grid is, in words. */
+export const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
+
 /** Return a share as a length of a style. */
 export const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 
@@ -30,7 +33,8 @@ export function unpackMap(map, method) {
   const [heads, queries, keys] = map.shape
   const values = typeof map.values === 'string' ? decoded(map) : Float32Array.from(map.values.flat(2))
   const negative = !['max', 'min'].includes(map.heads) || values.some((value) => value < 0)
-  const signed = map.signed ?? (method === 'raw' && !map.normalized && negative) // weights after a softmax are mixed
+  const mixed = method === 'similar' || (method === 'raw' && !map.normalized) // weights after a softmax are mixed
+  const signed = map.signed ?? (mixed && negative)
   return { ...map, values, heads, queries, keys, signed, size: map.pool ?? { queries, keys } }
 }
 

@@ -17,7 +17,12 @@ export const METHODS = {
     'The weights times their gradients: what spoke for one class or token (Chefer et al. 2021). No shares either.',
   libra: 'Each token’s share of a score, for (red) or against (blue) it, by balanced gradients (Mehri et al. 2025).',
   integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
+  similar: 'How like each part is to the one that is pointed at: the cosine of their states, less the mean of all.',
+  parts: 'What the parts are: the three principal components of their states, as colours (Oquab et al. 2023).',
 }
+
+/** Methods that compare the states of tokens, and explain nothing. */
+export const STATES = ['similar', 'parts']
 
 /** Methods that explain a score. */
 export const EXPLAINS = ['relevance', 'libra', 'integrated']

@@ -1,0 +1,117 @@
+"""A second picture on the page: how alike two are, what speaks for it on both, and parts that find each other."""
+
+import json
+
+import pytest
+
+from tests.conftest import ROOT, served
+from tests.page.conftest import asked, settled
+
+PIXELS = "(all) => all.map((canvas) => canvas.toDataURL())"
+
+
+@pytest.fixture(scope="module")
+def embedding(dino):
+    with served(dino) as client:
+        yield str(client.base_url).rstrip("/")
+
+
+def drawn(page):
+    page.wait_for_timeout(100)  # a frame
+    return page.locator("#picture canvas").evaluate_all(PIXELS)
+
+
+def at(page, picture, row, column):
+    """Point at a patch of one of the pictures."""
+    box = page.locator("#picture .cells").nth(picture).bounding_box()
+    page.mouse.move(box["x"] + (column + 0.5) / 7 * box["width"], box["y"] + (row + 0.5) / 7 * box["height"])
+    page.wait_for_timeout(100)
+
+
+def test_the_part_that_is_pointed_at_in_one_picture_is_seen_in_the_other(visit, embedding):
+    page = visit(base=embedding).at(method="similar", other="1")
+    last = asked(page, "/v1/attention/")[-1] if asked(page, "/v1/attention/") else {}
+    looks = [one for one in asked(page, "/v1/attention/") if one.get("attention") == "similar"]
+    assert looks, last
+    assert json.loads(looks[-1]["against"]).keys() == {"id"}
+    assert (looks[-1]["queries"], looks[-1]["layers"]) == ("all", "2")
+    assert page.locator("#picture canvas").count() == 2
+    before = drawn(page)
+    at(page, 0, 2, 3)
+    there = drawn(page)
+    assert [one == other for one, other in zip(before, there, strict=True)] == [False, False]
+    assert "Like row 2, column 3 of the first picture." in page.inner_text(".readout")
+    assert "Most alike in the second picture: row" in page.inner_text(".readout")
+    at(page, 1, 4, 4)
+    back = drawn(page)
+    assert back[0] != there[0]
+    assert "Like row 4, column 4 of the second picture." in page.inner_text(".readout")
+    assert "Most alike in the first picture: row" in page.inner_text(".readout")
+    assert len([one for one in asked(page, "/v1/attention/") if one.get("attention") == "similar"]) == len(looks)
+
+
+def test_a_picture_beside_itself_finds_each_part_at_its_place(visit, embedding):
+    page = visit(base=embedding).at(method="similar", example="0", other="0")
+    at(page, 0, 3, 4)
+    assert "Most alike in the second picture: row 3, column 4, cosine 1." in page.inner_text(".readout")
+    at(page, 1, 2, 3)
+    assert "Most alike in the first picture: row 2, column 3, cosine 1." in page.inner_text(".readout")
+
+
+def test_a_part_that_is_clicked_stays(visit, embedding):
+    page = visit(base=embedding).at(method="similar")
+    assert page.locator("#picture canvas").count() == 1
+    at(page, 0, 1, 1)
+    page.mouse.down()
+    page.mouse.up()
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(100)
+    assert "Like row 1, column 1." in page.inner_text(".readout")
+    assert "row=8" in page.url
+
+
+def test_the_cosine_is_said_and_what_speaks_for_it_is_drawn_on_both(visit, embedding):
+    page = visit(base=embedding).at()
+    assert page.locator("#likeness").count() == 0
+    assert page.locator("[name=method][value=libra]").count() == 0
+    page.locator("#second-1").click()
+    settled(page)
+    page.locator("#likeness").wait_for()
+    cosine = float(page.locator("#likeness strong").inner_text())
+    assert -1 <= cosine < 1
+    page.locator("[name=method][value=libra]").check(force=True)
+    settled(page)
+    assert page.locator("#picture canvas").count() == 2
+    (look,) = [one for one in asked(page, "/v1/attention/") if one.get("attention") == "libra"]
+    assert look["sides"] == "both"
+    page.locator("#no-second").click()
+    settled(page)
+    assert page.locator("#picture canvas").count() == 1
+    assert page.locator("#likeness").count() == 0
+
+
+def test_parts_are_coloured_in_both(visit, embedding):
+    page = visit(base=embedding).at(method="parts", other="1")
+    assert page.locator("#picture canvas").count() == 2
+    coloured = drawn(page)
+    page.locator("[name=method][value=similar]").check(force=True)
+    settled(page)
+    assert not set(coloured) & set(drawn(page))
+
+
+def test_one_s_own_second_picture_is_named_by_its_answer(visit, embedding):
+    page = visit(base=embedding).at(method="similar")
+    page.locator("#second input[type=file]").set_input_files(ROOT / "tests/data/digits/eight-scan.png")
+    settled(page)
+    page.locator("#picture canvas").nth(1).wait_for()
+    assert "other=" in page.url
+    assert "other=new" not in page.url
+
+
+def test_words_of_two_texts_are_a_matrix(go):
+    page = go(
+        model="minilm", text="The violin is on the table.", pair="She bought a violin.", method="similar", view="matrix"
+    )
+    assert page.locator("#looks canvas").count() == 1
+    page.locator("#view-place").click()
+    assert "violin" in page.inner_text("#looks")
