@@ -32,6 +32,8 @@ def pictures(digits: regard.Model) -> None:
     print(evaluation.measure, [(one.method, one.name, round(one.area, 2)) for one in evaluation.curves])
     look: regard.Attention = answer.look("raw", diagnostics=True)
     print("entropy", look.diagnostics[0].heads["entropy"].shape, look.grid, look.heat(head=0).shape)
+    parts: regard.Attention = answer.look("parts")
+    print("colours", parts.colours().shape, answer.look("similar", queries=[25]).heat(scale=True).shape)
     again: regard.Attention = digits.look(answer, "norm")
     print(again.method, len(again.json["maps"]))
 

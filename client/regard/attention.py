@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from regard.bertviz import keywords
 from regard.errors import BadInput
-from regard.heat import Box, spread
+from regard.heat import Box, scaled, spread
 from regard.objects import Detected, read_box, read_detected
 
-Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "best"]
+Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts", "best"]
 """How maps are computed; the service's docs/attention.md says which to take for which question."""
 KindName: TypeAlias = str
 Indices: TypeAlias = int | Sequence[int] | str
@@ -133,14 +133,14 @@ class Map:
     kind: KindName
     layer: int | None
     """None where layers are combined."""
-    heads: str | Sequence[int]
-    """How heads were fused, or their numbers."""
+    heads: str | Sequence[int] | None
+    """How heads were fused, or their numbers; None of states, which have none."""
     normalized: bool
     """True if each row sums to one."""
     signed: bool
     """True if values are shares of a score, which speak for it or against it."""
     values: Array = field(repr=False)
-    """(heads, queries, keys)"""
+    """(heads, queries, keys); of `parts` (red, green and blue, 1, keys)"""
     target: Json | None = None
     """The class, mask or object that is explained."""
     objects: Sequence[int] = ()
@@ -176,7 +176,7 @@ class Attention:
     diagnostics: Sequence[Diagnosis] = ()
     evaluation: Evaluation | None = None
     against: "Attention | None" = None
-    """That of the other input, where an embedding is explained by another and both sides were asked for."""
+    """That of the other input: where both sides of an embedding were asked for, or two inputs' states are compared."""
     json: Json = field(default_factory=dict, repr=False)
     """The answer as the service sent it."""
 
@@ -190,12 +190,15 @@ class Attention:
         smooth: bool = True,
         upright: bool = True,
         outside: float = np.nan,
+        scale: bool = False,
     ) -> Array:
         """Return a map as heat over the picture: (height, width), as large as the picture that was sent.
 
         Resizing and cropping are undone, and the picture stands upright: the value at a pixel is that of the patch
         which covers it, `smooth` between the middles of patches. Pixels that the model did not see are `outside`. With
         `upright=False` the array is turned as the file stores its pixels, as Pillow shows them if nothing turns them.
+        With `scale` values go from 0 to 1, or where they are signed from -1, by the rule of the service's pictures, by
+        which a few large ones do not leave all others cold.
 
         `map` chooses among `maps`, such as one for each target; without it, it is the first, of stages that of the last
         stage. Without `head`, it is the mean of the heads. Without `row`, it is the only row, or the mean over patches
@@ -206,6 +209,8 @@ class Attention:
         """
         if self.grid is None or self.size is None or self.box is None:
             raise BadInput("heat: must be of an image, given the attention of a text; maps[0].values has its numbers")
+        if self.method == "parts":
+            raise BadInput("heat: must be of one number a patch, given parts, which have colours; take colours()")
         one, row = self._chosen(map, row, object)
         patches = self._patches_of(one)
         if patches is None:
@@ -223,10 +228,33 @@ class Attention:
             raise BadInput(which if self.objects else rule)
         else:
             values = (values[patches] if looks_from_patches else values).mean(0)
+        grid = values[patches].reshape(one.grid or self.grid)
         return spread(
-            values[patches].reshape(one.grid or self.grid), self.size, self.box,
+            scaled(grid, signed=one.signed) if scale else grid, self.size, self.box,
             smooth=smooth, outside=outside, orientation=1 if upright else self.orientation,
         )  # fmt: skip
+
+    def colours(
+        self,
+        *,
+        map: int = 0,  # noqa: A002 # as above
+        smooth: bool = True,
+        upright: bool = True,
+        outside: float = np.nan,
+    ) -> Array:
+        """Return the colours of `parts` over the picture: (height, width, 3), from 0 to 1.
+
+        The words mean what they do for `heat`. Raises BadInput for what another method found.
+        """
+        if self.method != "parts" or self.grid is None or self.size is None or self.box is None:
+            raise BadInput(f"colours: must be of parts, given {self.method}; take heat()")
+        one = self.maps[_checked("map", map, len(self.maps))]
+        grids = one.values[:, 0, self._patches_of(one)].reshape(-1, *self.grid)
+        turned = 1 if upright else self.orientation
+        channels = [
+            spread(grid, self.size, self.box, smooth=smooth, outside=outside, orientation=turned) for grid in grids
+        ]
+        return np.stack(channels, axis=-1)
 
     def _chosen(self, map: int | None, row: int | None, object: int | None) -> tuple[Map, int | None]:  # noqa: A002 # as above
         """Return the map of an index and the row that was asked for; with an object, among those that have its row."""

@@ -1,11 +1,16 @@
 """A grid of values as heat over a picture: resizing, cropping and the EXIF rotation undone."""
 
+import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Values: TypeAlias = npt.NDArray[np.float32]
+
+RANK, MOST_ABOVE = 0.98, 0.5
+"""A scale ends at the value of this rank among the sizes that are not 0, and at most this share of their sum is above:
+the rule of the service's pictures."""
 
 STORED = {
     1: lambda upright: upright,
@@ -27,6 +32,30 @@ class Box(NamedTuple):
     top: float
     right: float
     bottom: float
+
+
+def scaled(grid: Values, *, signed: bool) -> Values:
+    """Return values from 0 at the least to 1 at the end of their scale; signed ones from -1, with 0 where they were 0.
+
+    Attention has few large values: the scale ends where most of it is seen, and what is larger is 1.
+    """
+    low = 0.0 if signed else float(grid.min())
+    end = _end_of_scale(np.abs(grid) if signed else grid.clip(min=0))
+    high = max(end, low) if end else float(grid.max())
+    if high == low:
+        return np.zeros_like(grid)
+    found: Values = ((grid - low) / (high - low)).clip(-1 if signed else 0, 1)
+    return found
+
+
+def _end_of_scale(values: Values) -> float:
+    """Return the size at which a scale ends; 0 if all are 0."""
+    sizes = np.sort(values[values > 0].astype(np.float64))
+    if not len(sizes):
+        return 0.0
+    sums = np.cumsum(sizes)
+    enough = int(np.argmax(sums[-1] - sums <= MOST_ABOVE * sums[-1]))
+    return float(sizes[max(math.ceil(RANK * len(sizes)) - 1, enough)])
 
 
 def spread(

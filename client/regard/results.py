@@ -106,6 +106,7 @@ class Result:
         smooth: bool = True,
         upright: bool = True,
         outside: float = np.nan,
+        scale: bool = False,
         **options: Unpack[AttentionOptions],
     ) -> Array:
         """Return what the model looked at as heat over the picture: (height, width), as large as it was sent.
@@ -113,7 +114,7 @@ class Result:
         `Attention.heat` says what each word means.
         """
         found = self.look(method, **options)
-        return found.heat(map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside)
+        return found.heat(map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, scale=scale)
 
     def image(self, method: Method | None = None, **options: Unpack[PictureOptions]) -> Image.Image:
         """Return what the model looked at as the service draws it: over the picture, or as a matrix of tokens.

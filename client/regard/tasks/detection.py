@@ -42,6 +42,7 @@ class Detection(Result):
         smooth: bool = True,
         upright: bool = True,
         outside: float = np.nan,
+        scale: bool = False,
         **options: Unpack[AttentionOptions],
     ) -> Array:
         """Return what an object was found by as heat over the picture: (height, width), as large as it was sent.
@@ -53,7 +54,7 @@ class Detection(Result):
             number = self._surest() if object is None else object
             options = {**self.asked.model.asking_for(number, method), **options}
         return super().heat(
-            method, map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, **options
+            method, map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, scale=scale, **options
         )
 
     def _surest(self) -> int:

@@ -61,6 +61,32 @@ def test_heat_is_of_a_head_a_row_or_their_means():
     assert found.heat(upright=False).shape == (30, 20), "the file stores it turned by a quarter"
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_heat_in_scale_ends_where_most_is_seen_before_it_is_smoothed(signed):
+    values = np.array([[[9, 0.1, -0.2, 0.4, 0.8, 0.3, 0.1]]], np.float32)
+    found = read_attention({"method": "libra", "maps": [mapped(values, signed=signed)], "tokens": GRID, "image": IMAGE})
+    plain, heat = found.heat(smooth=False), found.heat(smooth=False, scale=True)
+    patches = values[0, 0, 1:]
+    wanted = patches / 0.8 if signed else (patches + 0.2) / 1.0
+    np.testing.assert_allclose(heat[[2, 2, 2, 18, 18, 18], [6, 15, 24, 6, 15, 24]], wanted, atol=1e-6)
+    assert plain[2, 6] == pytest.approx(0.1)
+    assert np.isnan(heat[0, 0])
+
+
+def test_parts_have_colours_and_no_heat():
+    values = RNG.random((3, 1, 7)).astype(np.float32)
+    found = attention(values, "parts")
+    colours = found.colours(smooth=False)
+    assert colours.shape == (20, 30, 3)
+    np.testing.assert_allclose(colours[2, 6], values[:, 0, 1])
+    np.testing.assert_allclose(colours[18, 24], values[:, 0, 6])
+    assert found.colours(upright=False, outside=0).shape == (30, 20, 3)
+    with pytest.raises(BadInput, match=r"given parts, which have colours; take colours\(\)"):
+        found.heat()
+    with pytest.raises(BadInput, match="colours: must be of parts, given raw"):
+        attention(RNG.random((1, 1, 7))).colours()
+
+
 def test_rows_of_relevance_are_without_the_identity_that_they_start_from():
     values = np.eye(7, dtype=np.float32)[None] + 0.25
     assert attention(values, "relevance").heat(row=2, smooth=False)[2, 6] == pytest.approx(0.25)

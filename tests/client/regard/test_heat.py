@@ -3,7 +3,9 @@ import io
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
-from regard.heat import STORED, spread
+from regard.heat import STORED, scaled, spread
+
+from service.explanations.scale import overlay_range
 
 
 def reference(grid, size, box, smooth):
@@ -62,3 +64,20 @@ def test_stored_pixels_are_turned_as_exif_says(orientation):
     image.save(file, "PNG", exif=exif)
     np.testing.assert_array_equal(np.asarray(ImageOps.exif_transpose(Image.open(file))), upright)
     assert len({values(upright).tobytes() + bytes(values(upright).shape) for values in STORED.values()}) == 8
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("kind", ["attention", "one hot cell", "even", "nothing", "both signs", "below zero"])
+def test_a_scale_is_that_of_the_pictures_of_the_service(kind, signed):
+    rng = np.random.default_rng(0)
+    values = {
+        "attention": rng.exponential(size=(16, 16)) ** 3,
+        "one hot cell": np.eye(1, 256).reshape(16, 16),
+        "even": np.full((16, 16), 0.25),
+        "nothing": np.zeros((16, 16)),
+        "both signs": rng.normal(size=(16, 16)),
+        "below zero": -rng.random((16, 16)),
+    }[kind]
+    shares = overlay_range(values, signed=signed).shares(values)
+    wanted = 2 * shares - 1 if signed else shares
+    np.testing.assert_allclose(scaled(values.astype(np.float32), signed=signed), wanted, atol=1e-6)
