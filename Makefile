@@ -245,7 +245,7 @@ vendor: ## copy the page's one library, htm with Preact, from its npm package (n
 	  || { echo "htm-3.1.1.tgz: must have the sha512 of the Makefile, has another"; exit 1; }
 	@tar -xzOf build/htm-3.1.1.tgz package/preact/standalone.module.js > service/api/page/static/preact.js
 
-picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,captions-soft minilm scenes-detr scenes-swin scenes-dino,$(call MANIFEST,$(name))) ## draw the pictures of docs/ from the running models' answers
+picture: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,captions-soft minilm scenes-detr scenes-swin scenes-dino photos,$(call MANIFEST,$(name))) ## draw the pictures of docs/ from the running models' answers
 	@$(BIN)/python docs/pictures/draw.py
 
 screenshots: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,photos captions-soft scenes-detr,$(call MANIFEST,$(name))) ## take the pictures of the page for README and docs (needs chromium)

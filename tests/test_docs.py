@@ -21,6 +21,7 @@ from service.settings import PREFIX, Settings
 from tests.conftest import ROOT, served
 from tests.samples.changed_artifacts import edit
 from tests.samples.checkpoints import artifact_of
+from tests.samples.in_process import in_process
 from tests.samples.wrong_manifests import put
 
 README = (ROOT / "README.md").read_text()
@@ -87,7 +88,22 @@ def test_the_papers_have_commands():
     assert len(CURLS) >= 14
 
 
-@pytest.mark.parametrize("command", CURLS)
+OF_PHOTOS = [command for command in CURLS if "/photos/" in command]
+"""These need a larger model."""
+
+
+@pytest.mark.slow
+def test_the_commands_about_photographs_are_answered(photos):
+    with in_process(photos) as client:
+        first, *others = OF_PHOTOS
+        id_of_other = send(client, first).json()["id"]
+        for command in others:
+            answer = send(client, command.replace("ID%22", f"{id_of_other}%22"))
+            assert answer.headers["content-type"] == "image/png", answer.text
+    assert len(OF_PHOTOS) == 3
+
+
+@pytest.mark.parametrize("command", [command for command in CURLS if command not in OF_PHOTOS])
 def test_a_command_of_the_papers_is_answered(client, command):
     earlier = send(client, CURLS[0]).json()["id"]
     answer = send(client, command.replace("/ID?", f"/{earlier}?"))

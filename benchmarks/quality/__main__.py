@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.quality import cost, images, judge, objects, page, photos, texts
+from benchmarks.quality import cost, images, judge, matches, objects, page, photos, texts
 from export.bundled import SOURCES
 from export.errors import CheckpointError
 from export.plan import Source
@@ -69,6 +69,7 @@ PARTS: dict[str, Callable[[], dict | None]] = {
     "dates-mlm": lambda: aligned("dates-mlm"),
     "minilm": lambda: packaged("minilm", texts.sentence_table),
     "photos": lambda: packaged("photos", photos.photo_table),
+    "matches": lambda: packaged("photos", matches.match_table),
     "judge": judged,
     "cost": lambda: cost.cost_table(SOURCES["digits"](), SOURCES["dates"](), report),
 }

@@ -29,6 +29,7 @@ def written(results: Mapping[str, Any]) -> str:
         "reversal": rows_of_reversal,
         "minilm": sentences,
         "photos": photographs,
+        "matches": found_again,
         "judge": judge,
         "cost": cost,
     }
@@ -357,6 +358,14 @@ def photographs(found: Mapping[str, Any]) -> str:
             rows.append([name, style, *(f"{number:.2f}" for number in numbers)])
     head = ["map", "drawn", "pixels seen", "of the map", "of the least seen", "in its order"]
     return table(head, sorted(rows, key=lambda row: row[0]))
+
+
+def found_again(found: Mapping[str, Any]) -> str:
+    """Return how often a patch is found again in each changed copy, after each layer."""
+    layers = found["layers"]
+    changes = next(iter(layers.values()))
+    rows = [[change, *(f"{one[change]:.2f}" for one in layers.values())] for change in changes]
+    return table(["copy", *(f"after layer {layer}" for layer in layers)], rows)
 
 
 # Recommendations.

@@ -128,6 +128,14 @@ Spearman's correlation of how far a cell's colours are from the ground with its 
 
 {photos}
 
+## Is it found again? Parts of photographs
+
+`method=similar` between each of the four photographs and a changed copy of it: how often the hottest patch is the right
+one, or next to it, of 200 patches of the half that have most texture, as far as they are still in the picture.
+Layers count from 0 to 11; without `layers` it is 7, two thirds of the depth. A cut is of the middle, but for one.
+
+{matches}
+
 ## Does it depend on the weights?
 
 The rank correlation of the maps of a trained model with those of the same definition with random weights (Adebayo et

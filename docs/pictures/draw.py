@@ -1,6 +1,7 @@
 """Draw the pictures of the README and of docs/attention.md, every one by the service: `make picture`."""
 
 import io
+import json
 import time
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from service.store import open_store
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
-SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
 SCENE = (ROOT / "tests/data/scenes/five.png").read_bytes()
 TEXT = "on Tuesday, the 23rd of March 2021"
 SENTENCES = "The violin is on the table.", "She bought a violin."
@@ -55,6 +55,20 @@ def likeness(client, **options):
 def example(model, name):
     """Return an example's picture of a bundled model."""
     return (ROOT / "model/bundled" / model / "examples" / f"{name}.png").read_bytes()
+
+
+def photo(name):
+    """Return a photograph among the examples."""
+    return (ROOT / f"model/bundled/photos/examples/{name}.jpg").read_bytes()
+
+
+def compared(client, one, other, **options):
+    """Return what the states of two photographs say of both, one below the other."""
+    jpeg = {"Content-Type": "image/jpeg"}
+    answered = client.post("/v1/models/photos/embed", content=photo(other), headers=jpeg).json()
+    asked = {"format": "png", "width": 360, "against": json.dumps({"id": answered["id"]}), **options}
+    answer = client.post("/v1/models/photos/attention", params=asked, content=photo(one), headers=jpeg)
+    return Image.open(io.BytesIO(answer.content)).convert("RGB")
 
 
 def seen(client, model, content, **options):
@@ -139,6 +153,13 @@ def main():
                     seen(client, "scenes-dino", example("scenes-dino", "seven"), method="rollout"),
                     "scenes-dino: rollout",
                 ),
+            ],
+            "similar": [
+                (compared(client, "astronaut", "rocket", method="similar", queries=63), "like the tank of the shuttle"),
+                (compared(client, "astronaut", "cat", method="similar", queries=24), "like her hair"),
+            ],
+            "parts": [
+                (compared(client, "astronaut", "cat", method="parts"), "the parts of both"),
             ],
             "evaluation": [(digit(client, evaluate="compare"), "digits: the seven that was sent")],
         }
