@@ -59,6 +59,7 @@ ROWS = [
     ("more requests than the device can serve", "429 with Retry-After", "queue_tokens", "queue_map_bytes", "key_in_flight"),
     ("more work than the device can finish in time at its recent speed", "429 with Retry-After, before it waits; a request to an empty queue is always taken", "0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),
     ("a stream that is read slowly", "its work goes on, and nothing waits for its reader", "unread_bytes"),
+    ("integrated gradients of an image that would take longer than a request may, at the speed of the last minute", "422 with the `steps` that would do, or 413", "request_seconds"),
     ("a request that takes too long", "504", "request_seconds"),
     ("Open Inference Protocol: binary data whose lengths do not add up, more elements than a shape says", "400", "the bytes that came"),
     ("Open Inference Protocol: maps of inputs of very different lengths, which zeros fill up to the longest", "413", "max_answer_bytes"),

@@ -19,6 +19,8 @@ WAITING_SHARE = 0.4
 RATE_SECONDS = 10.0
 """The rate is that of about this number of the last seconds of work."""
 MOST_RETRY_SECONDS = 60
+KNOWN_SECONDS = 60.0
+"""For so long after the last work its rate says how long other work takes; then it is tried."""
 
 
 def due(priority: Priority) -> float:
@@ -33,6 +35,7 @@ class Backlog:
     """
 
     def __init__(self, deadline: float = math.inf) -> None:
+        self.deadline = deadline
         self.most_seconds = deadline * WAITING_SHARE
         self._holding: set[Budget] = set()
 
@@ -115,6 +118,11 @@ class Budget:
         self._admitted.add(admitted, fading)
 
     @property
+    def deadline(self) -> float:
+        """Seconds that a request may take."""
+        return self.backlog.deadline
+
+    @property
     def seconds(self) -> float:
         """How long the work that waits will take; 0 as long as the rate is not known."""
         return max(0, self.held - self._at_once) * self._seconds_per_cost
@@ -129,6 +137,26 @@ class Budget:
     def _seconds_per_cost(self) -> float:
         share = self._used.sum / self._admitted.sum if self._admitted.sum else 1.0
         return share * self._seconds.sum / self._done.sum if self._done.sum else 0.0
+
+
+class Rate:
+    """How long work of one sort takes, by its last runs."""
+
+    def __init__(self) -> None:
+        self._done, self._seconds = _Fading(), _Fading()
+        self._measured = -math.inf
+
+    def spent(self, cost: int, seconds: float) -> None:
+        """Learn that work of this cost took so long."""
+        fading = math.exp(-seconds / RATE_SECONDS)
+        self._done.add(cost, fading)
+        self._seconds.add(seconds, fading)
+        self._measured = time.monotonic()
+
+    def seconds_for(self, cost: int) -> float:
+        """Return how long work of a cost takes; 0 if none was done lately, since a machine may have been busy then."""
+        lately = time.monotonic() - self._measured < KNOWN_SECONDS
+        return cost * self._seconds.sum / self._done.sum if lately and self._done.sum else 0.0
 
 
 class _Fading:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from service.batching.admission import Budget, Priority, due
+from service.batching.admission import Budget, Priority, Rate, due
 from service.errors import Broken, DeviceFull, Refusal
 from service.runtime.device import Claim, Device, Turn, kind_of
 from service.runtime.runtime_errors import DeviceLost
@@ -95,6 +95,7 @@ class Lane(Generic[T, R]):
         self._larger_at = 0.0
         """When batches may be twice as large again (monotonic), once they were made smaller."""
         self._budget = budget
+        self.rate = Rate()
         self._metrics = metrics
         self._queue_seconds = metrics.queue_seconds.labels(name)
         self._run_seconds = metrics.run_seconds.labels(name)
@@ -200,7 +201,9 @@ class Lane(Generic[T, R]):
             self._tracer.ran(self.name, batch.waiting, batch.start, failed=error is not None)
             if results is not None:
                 # others run beside it
-                self._budget.spent(sum(waiting.size for waiting in batch.waiting), seconds * batch.turn.part)
+                cost = sum(waiting.size for waiting in batch.waiting)
+                self._budget.spent(cost, seconds * batch.turn.part)
+                self.rate.spent(cost, seconds * batch.turn.part)
                 batch.turn.release()  # first, since the callers compute while the next batch runs
                 self._answer(batch.waiting, results)
             else:

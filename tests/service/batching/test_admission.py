@@ -1,8 +1,10 @@
 """Budgets: what may wait, for how long, and when a refused client should come again."""
 
+import time
+
 import pytest
 
-from service.batching.admission import WAITING_SHARE, Backlog, Budget
+from service.batching.admission import WAITING_SHARE, Backlog, Budget, Rate
 from service.errors import Busy
 
 
@@ -146,3 +148,13 @@ def test_queues_of_one_device_wait_for_each_other_in_turns():
     small.take(1)
     small.give_back(21)
     large.take(1)
+
+
+def test_how_long_work_takes_is_known_for_a_while_after_some_was_done(monkeypatch):
+    rate = Rate()
+    assert rate.seconds_for(100) == 0
+    rate.spent(5, seconds=2.0)
+    assert rate.seconds_for(100) == pytest.approx(40)
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert rate.seconds_for(100) == 0, "it is tried again, since a machine may have been busy"
