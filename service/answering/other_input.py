@@ -9,6 +9,7 @@ from service.answering.modalities import could_answer
 from service.errors import NotFound, Unacceptable
 from service.inputs.encoded_images import decode_image
 from service.inputs.model_input import Text
+from service.options.readers import Against
 from service.repository.models.served_model import ServedModel
 
 
@@ -24,18 +25,25 @@ class OtherInput:
     """True if the end of a text that is too long is cut off."""
 
 
-async def read_other(call: Call[ServedModel], *, truncate: bool) -> OtherInput | None:
-    """Return the other input that a call's query names; None if it names none, or a class or a token.
+async def read_others(call: Call[ServedModel], *, truncate: bool) -> list[OtherInput]:
+    """Return the other inputs that a call's query names: none, one, or the one whose likeness is less the other's.
 
-    That of an earlier request is cut off as it was then. Raises NotFound for an id that is not, or no longer, that of
-    an input that was sent with the same API key to the same version of the same model; Unacceptable for that of a
-    request with several inputs; Malformed and TooLarge for an image as `decode_image` does.
+    None are where it names a class or a token. Raises what `_read` does.
     """
-    state, query = call.state, call.query
+    query = call.query
     against = query.options.against if query and query.compares_inputs else None
-    if against is None:
-        return None
-    value = str(against.value)
+    named = [one for one in (against, against.than if against else None) if one]
+    return [await _read(call, one, truncate=truncate) for one in named]
+
+
+async def _read(call: Call[ServedModel], against: Against, *, truncate: bool) -> OtherInput:
+    """Return another input. That of an earlier request is cut off as it was then.
+
+    Raises NotFound for an id that is not, or no longer, that of an input that was sent with the same API key to the
+    same version of the same model; Unacceptable for that of a request with several inputs; Malformed and TooLarge for
+    an image as `decode_image` does.
+    """
+    state, value = call.state, str(against.value)
     if against.name == "image":
         return OtherInput("image", await decode_image("against", value, state.settings), truncate)
     if against.name == "text":

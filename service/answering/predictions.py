@@ -7,8 +7,9 @@ from typing import TypeVar
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
+from service.answering.in_time import in_time
 from service.answering.modalities import PendingInput, permit_decoding
-from service.answering.other_input import read_other
+from service.answering.other_input import read_others
 from service.concurrency import together
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
@@ -16,7 +17,7 @@ from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.options.base import RequestOptions
 from service.options.predictions import TextOptions
-from service.repository.explaining.explain import Other, explain, other_of
+from service.repository.explaining.explain import Other, explain, other_of, rather_than
 from service.repository.explaining.subjects import evaluation_cost
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction, ServedModel
@@ -39,22 +40,21 @@ async def predict(
     """
     state, served, query, modality = call.state, call.served, call.query_with(options), call.modality
     truncate = isinstance(options, TextOptions) and options.truncate
-    compared = await read_other(call, truncate=truncate)
-    given, cut = [*call.inputs], [truncate] * len(call.inputs)
-    if compared:
-        given, cut = [*given, compared.given], [*cut, compared.truncate]
+    compared = await read_others(call, truncate=truncate)
+    given = [*call.inputs, *(one.given for one in compared)]
+    cut = [truncate] * len(call.inputs) + [one.truncate for one in compared]
     likely = _run(query, modality.likely_lengths(given), len(call.inputs))
     queue, cost = served.cost(likely, query)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut, count=len(call.inputs))
     lengths = _run(query, [one.lengths for one in pending], len(call.inputs))
-    opposite = pending.pop() if compared else None
+    opposite = [pending.pop() for _ in compared][::-1]
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
-        over = opposite.lengths if opposite and query.by_states else None
+        over = opposite[0].lengths if opposite and query.by_states else None
         answered = len(call.inputs) if over else len(lengths)
         check_size(query, lengths[:answered], targets[:answered], state.settings.max_answer_bytes, over)
-        served.check_run(query, lengths)
+        query = _possible(served, query, lengths, targets)
     options.check_answer(lengths, state.settings.max_answer_bytes)
 
     space = Space(state.settings.max_image_pixels, len(call.inputs))
@@ -63,8 +63,9 @@ async def predict(
         item = await one.decode()
         if query is None:
             return await shown(await served.predict(item, options.priority)), None
-        for shown_input in [item, other.item] if other and query.by_states else [item]:
-            check_picture(query, shown_input.lengths, shown_input.picture, count, space)
+        check_picture(query, item.lengths, item.picture, count, space)
+        if other and query.by_states:
+            check_picture(query, item.lengths, other.item.picture, count, space, other.item.lengths)
         prediction, explained = await explain(served, item, query, one.text, options.priority, other)
         return await shown(prediction), explained
 
@@ -77,14 +78,35 @@ async def predict(
 
     admitted = _admitted(served, query, lengths, targets, opposite, options)
     with admitted, permit_decoding(pending, options):
-        other = None
-        if compared and opposite:
-            item = await opposite.decode()
-            other = await other_of(served, item, query, opposite.text, options.priority, compared.name)
+        other = await _run_on(served, opposite, [one.name for one in compared], query, options)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(call.inputs), truncate)
         answer_id = await keep(call, stored)
-        return await respond(Answered(answer_id, results, pending, compared.given if compared else None))
+        return await respond(Answered(answer_id, results, pending, compared[0].given if compared else None))
+
+
+async def _run_on(
+    served: Predictor,
+    opposite: Sequence[PendingInput],
+    names: Sequence[str],
+    query: AttentionQuery | None,
+    options: RequestOptions,
+) -> Other | None:
+    """Return the other input that each is compared with, once the model has run on it; None without one."""
+    others = [
+        await other_of(served, await one.decode(), query, one.text, options.priority, name)
+        for one, name in zip(opposite, names, strict=True)
+    ]
+    return rather_than(*others) if others else None
+
+
+def _possible(
+    served: Predictor, query: AttentionQuery, lengths: list[Mapping[str, int]], targets: Sequence[int]
+) -> AttentionQuery:
+    """Return a query for which there is memory and time. Raises TooLarge, and Unacceptable for too many steps."""
+    served.check_run(query, lengths)
+    queue, cost = served.cost(lengths, query, targets)
+    return in_time(query, served.seconds_for(query, cost), queue.deadline)
 
 
 def _run(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
@@ -93,7 +115,7 @@ def _run(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: 
     Of that once where states are compared, or for each input where both sides of an embedding are explained.
     """
     times = 0 if query is None or not query.both_sides else 1 if query.by_states else count
-    return lengths[:count] + lengths[count:] * times
+    return lengths[:count] + lengths[count : count + 1] * times
 
 
 @contextlib.contextmanager
@@ -102,12 +124,12 @@ def _admitted(
     query: AttentionQuery | None,
     lengths: Sequence[Mapping[str, int]],
     targets: Sequence[int],
-    opposite: PendingInput | None,
+    opposite: Sequence[PendingInput],
     options: RequestOptions,
 ) -> Iterator[None]:
     """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
     runs = [1] * len(lengths)
-    predictions = [opposite.lengths] if opposite and not (query and query.by_states) else []
+    predictions = [] if query and query.by_states else [one.lengths for one in opposite]
     if query:
         scores, comparison = evaluation_cost(served, query)
         runs = [count * query.runs + query.diagnosed_apart + comparison for count in targets]

@@ -91,6 +91,7 @@ def describe(served: ServedModel) -> dict[str, object]:
                 kind.name: {
                     "kind": kind.kind,
                     "layers": len(kind.maps),
+                    "blocks": kind.blocks,
                     "heads": kind.heads,
                     "query": kind.query,
                     "key": kind.key,

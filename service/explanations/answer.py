@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -28,8 +29,10 @@ Diagnostics: TypeAlias = list[dict[str, object]]
 
 MOST_ERROR = 0.05
 """The largest share of a difference of scores that values along a path may miss."""
-SMALLEST_RANGE = 1e-30
-"""Bytes of a map whose values differ by less are scaled as if they differed by this, so that no scale is 0."""
+SMALLEST_RANGE = 1e-15
+"""Bytes of a map are scaled as if the root of its largest value was this, if it is less, so that no scale is 0."""
+LEVELS = 255
+"""Of a byte, beside 0."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class AttentionAnswer:
     evaluation: Evaluation | None = None
     against: str | None = None
     """How the request names the other input that an embedding is explained by: text, image or id."""
+    than: str | None = None
+    """The same of the input whose likeness is taken off."""
     objects: Sequence[FoundObject] = ()
     """All objects that a detector looks for, in the order of their rows."""
     opposite: "AttentionAnswer | None" = None
@@ -135,7 +140,7 @@ class AttentionAnswer:
     def json(self) -> dict[str, object]:
         """Return the answer for JSON; numbers are rounded, except in base64."""
         shown = self.merged().aligned().pooled()
-        maps = [{**_entry(one), **shown._values(one)} for one in shown.maps]
+        maps = [{**shown._entry(one), **shown._values(one)} for one in shown.maps]
         frame = {**shown._frame(), "maps": maps}
         if self.opposite:
             frame["against"] = {"kind": self.against, **self.opposite.json()}
@@ -149,7 +154,7 @@ class AttentionAnswer:
         for index, one in enumerate(shown.maps):
             name = f"{prefix}/maps/{index}"
             arrays[name], scale = shown._packed(one)
-            maps.append({**_entry(one), "array": name, **scale})
+            maps.append({**shown._entry(one), "array": name, **scale})
         frame = {**shown._frame(), "maps": maps}
         if self.opposite:
             opposite, others = self.opposite.arrays(f"{prefix}/against")
@@ -230,7 +235,7 @@ class AttentionAnswer:
 
     def _object_at(self, kind: Kind, position: int | None) -> FoundObject | None:
         """Return the object that a row stands for."""
-        first = kind.first_object
+        first = None if self.of_other else kind.first_object
         if first is None or position is None or position < first:
             return None
         return self.objects[position - first]
@@ -271,6 +276,13 @@ class AttentionAnswer:
         rather = f" against {against['label']}" if isinstance(against, dict) else ""
         return f"{title} of {target['label']}{rather}{behind}"
 
+    def _entry(self, one: AttentionMap) -> dict[str, object]:
+        """Return what an answer says of a map, without its values: of a text also which tokens some rows stand for."""
+        tokens, rows = self.asking or self.axes.get(one.kind.query, ()), one.rows
+        some = rows is not None and len(rows) < len(tokens) and not one.entry.keys() & {"pool", "target", "targets"}
+        named = {"rows": rows} if some else {}
+        return {**one.entry, **named, "shape": list(one.values.shape)}
+
     def _values(self, one: AttentionMap) -> dict[str, object]:
         options = self.query.options
         if options.encoding == "list":
@@ -291,7 +303,7 @@ class AttentionAnswer:
         if self.query.best:
             frame["best"] = self.query.best.model_dump(include={"measure", "values"})
         if self.against:
-            frame["against"] = {"kind": self.against}
+            frame["against"] = {"kind": self.against, **({"than": {"kind": self.than}} if self.than else {})}
         if self.objects:
             tokens[OBJECTS] = [one.json() for one in self.objects]
         if self.picture:
@@ -312,11 +324,6 @@ class AttentionAnswer:
         return frame
 
 
-def _entry(one: AttentionMap) -> dict[str, object]:
-    """Return what an answer says of a map beside its values."""
-    return {**one.entry, "shape": list(one.values.shape)}
-
-
 def _over_grid(one: AttentionMap, head: int | slice, row: int) -> Values:
     """Return a row over the grid of patches, (rows, columns), or of all heads together as a colour, (..., head)."""
     values = one.values[head, row, one.kind.patches]
@@ -332,18 +339,19 @@ def _caution(one: AttentionMap) -> str:
 
 
 def quantized(values: Values) -> tuple[npt.NDArray[np.uint8], dict[str, object]]:
-    """Return finite values as bytes, and their `scale` and `offset`: byte x scale + offset is within scale / 2 of each.
+    """Return finite values as bytes, and their `scale` and `zero`: with n = byte - zero, a value is about n |n| scale.
 
-    Bytes count from 0 or, where a value is negative, from about the least: only then there is an offset, a multiple of
-    the scale, so that a zero is exactly 0 again.
+    Attention has few large values and many small ones: squares leave levels for the small ones too, 16 of 255 for those
+    below a 250th of the largest. Bytes count from 0; only where a value is negative there is a `zero`, the byte of 0.
     """
     low, high = float(values.min(initial=0)), float(values.max(initial=0))
-    scale = max(high - low, SMALLEST_RANGE) / 255
-    if low >= 0:
-        return (values / scale).round().astype(np.uint8), {"scale": scale}
-    zero = round(-low / scale)  # the byte of 0
-    steps = (values.astype(np.float64) / scale).round() + zero
-    return steps.clip(0, 255).astype(np.uint8), {"scale": scale, "offset": -zero * scale}
+    roots = math.sqrt(-low), math.sqrt(high)
+    zero = round(LEVELS * roots[0] / max(sum(roots), SMALLEST_RANGE))
+    above, below = max(roots[1], SMALLEST_RANGE) / max(LEVELS - zero, 1), roots[0] / max(zero, 1)
+    scale = max(above, below) ** 2
+    steps = np.sign(values) * np.sqrt(np.abs(values.astype(np.float64)) / scale)
+    packed = (steps.round() + zero).clip(0, LEVELS).astype(np.uint8)
+    return packed, {"scale": scale, "zero": zero} if low < 0 else {"scale": scale}
 
 
 def npz(response: Mapping[str, object], answers: Sequence[AttentionAnswer]) -> bytes:

@@ -15,6 +15,7 @@ from service.inputs.model_input import Picture
 MAP_BYTES = 384  # of a map's entry, without its values
 FIGURES_BYTES = 640  # of how the values of a signed map add up: its parts, what it is against, four numbers
 ROW_BYTES = 2  # brackets
+ROW_NUMBER_BYTES = 6  # which token a row stands for
 ARRAY_HEADER_BYTES = 384  # of an array in an npz
 TOKEN_BYTES = 64  # a token with its span
 OBJECT_BYTES = 320  # an object with its label and box
@@ -57,12 +58,13 @@ def answer_bytes(
     for kind_query in query.kinds:
         maps = query.count_maps(kind_query, targets)
         rows = query.count_rows(kind_query, lengths)
+        numbers = ROW_NUMBER_BYTES * rows if rows < lengths[kind_query.kind.query] else 0
         if options.hard:
             total += maps * kind_query.maps_of_heads * rows * ALIGNED_BYTES
         rows, keys = (pooled_length(length, options.pool) for length in (rows, shown[query.shown(kind_query.kind).key]))
         rows *= kind_query.maps_of_heads * query.rules.numbers
         values = _values_bytes(query, rows, keys, normalized=kind_query.kind.normalized)
-        total += maps * (MAP_BYTES + values + (FIGURES_BYTES if query.rules.signed else 0))
+        total += maps * (MAP_BYTES + values + numbers + (FIGURES_BYTES if query.rules.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
     return total + CURVE_BYTES * (most_orders(query) if is_comparison(query) else len(options.evaluate))
@@ -95,11 +97,16 @@ def most_orders(query: AttentionQuery) -> int:
 
 
 def check_picture(
-    query: AttentionQuery, lengths: Mapping[str, int], picture: Picture | None, targets: int, space: Space
+    query: AttentionQuery,
+    lengths: Mapping[str, int],
+    picture: Picture | None,
+    targets: int,
+    space: Space,
+    over: Mapping[str, int] | None = None,
 ) -> None:
     """Take the space of what is drawn of an input, if the answer is a picture. Raises TooLarge and Unacceptable.
 
-    `picture` is that of the input, None for a text.
+    `picture` is that of the input, None for a text; columns are `over` another input, if that is given.
     """
     if query.form != "png":
         return
@@ -121,7 +128,7 @@ def check_picture(
         panels += kind.maps_of_heads * maps * (rows if image else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
-    keys = lengths[query.shown(query.kinds[0].kind).key]
+    keys = (over or lengths)[query.shown(query.kinds[0].kind).key]
     space.take(
         drawing.overlay_size(*image, panels, width, titled=query.rules.path)
         if image

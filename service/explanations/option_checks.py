@@ -79,6 +79,8 @@ def check_rest(options: AttentionOptions, rules: MethodRules, manifest: Manifest
     if options.align == "input" and (rules.by_gradient or not any(kind.query == "target" for kind in kinds)):
         raise Unacceptable("align: is for raw, rollout and norm of generated tokens")
     if rules.by_states:
+        if options.queries == "mean":
+            raise Unacceptable(f"queries: {options.method} is of single tokens or patches; ask for all or for indices")
         for name, given in (("merge", options.merge), ("evaluate", options.evaluate)):
             if given:
                 raise Unacceptable(f"{name}: is for what explains an answer; {options.method} compares states")

@@ -67,6 +67,8 @@ class AttentionQuery:
     form: Form = "json"
     found: DetectOptions = field(default_factory=DetectOptions)
     """Which objects of a detector count as found."""
+    may_refine: bool = True
+    """False if there is no time for the further points of a path."""
 
     @property
     def rules(self) -> MethodRules:
@@ -101,7 +103,7 @@ class AttentionQuery:
     @property
     def refines(self) -> bool:
         """True if a path has more points where the first are too few, since the request does not say how many."""
-        return self.rules.path and not self.options.steps
+        return self.rules.path and not self.options.steps and self.may_refine
 
     @property
     def runs(self) -> int:
@@ -334,7 +336,7 @@ def _kind_query(
         kind,
         chosen if rules.by_layer else tuple(sorted(chosen)),
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
-        options.queries or "all" if rules.by_states else rows_of(kind, options.queries),
+        rows_of(kind, options.queries or "all" if rules.by_states else options.queries),
     )
 
 

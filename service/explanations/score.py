@@ -156,7 +156,21 @@ def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -
     if options.against is not None and options.against.name not in (names := _names(manifest, by_states=by_states)):
         whose = method if by_states else manifest.task
         raise Unacceptable(f"against: must be {' or '.join(names)} for {whose}, given {options.against.name}")
+    if options.against is not None and options.against.than is not None:
+        _check_two(options, method, manifest)
     _check_path(options, method, manifest)
+
+
+def _check_two(options: AttentionOptions, method: Method, manifest: Manifest) -> None:
+    """Refuse two other inputs where there is no score that is the difference of two likenesses."""
+    if explains(manifest) != "embedding" or not METHODS[method].signed:
+        raise Unacceptable("against: two inputs are for libra and integrated of embeddings, give one")
+    for name, given in (("sides", options.sides == "both"), ("evaluate", options.evaluate)):
+        if given:
+            raise Unacceptable(f"{name}: is of the likeness to one input, given two in against")
+    second = options.against.than if options.against else None
+    if second and second.name not in (names := _names(manifest)):
+        raise Unacceptable(f"against: must be {' or '.join(names)} for {manifest.task}, given {second.name}")
 
 
 def _names(manifest: Manifest, *, by_states: bool = False) -> tuple[str, ...]:

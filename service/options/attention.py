@@ -99,7 +99,7 @@ class AttentionOptions(Options):
         "list", description="of values in JSON: lists, or base64 of the bytes of an array, little-endian, row by row"
     )
     dtype: Literal["float32", "uint8"] = Field(
-        "float32", description="of npz and base64; uint8 with a scale, and an offset, a map"
+        "float32", description="of npz and base64; uint8 with a scale, and a zero, a map"
     )
     width: int | None = Field(
         None,

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pydantic import PlainValidator
@@ -58,11 +58,13 @@ def read_targets() -> PlainValidator:
 
 @dataclass(frozen=True)
 class Against:
-    """What a target is explained against: exactly one of a class, a token, or another input."""
+    """What a target is explained against: exactly one of a class, a token, or another input, or two of these."""
 
     name: Literal["label", "index", "token", "text", "image", "id"]
     """`image` is base64; `id` is that of an earlier input."""
     value: str | int
+    than: "Against | None" = None
+    """Of two inputs the second: what makes an embedding like the first rather than like this one."""
 
 
 _AGAINST: dict[str, tuple[type, str]] = {
@@ -75,7 +77,8 @@ _AGAINST: dict[str, tuple[type, str]] = {
 }
 """The type and the description of each name that `against` may hold."""
 
-AGAINST_SCHEMA = {
+MOST_AGAINST = 2
+_ONE_AGAINST = {
     "type": "object",
     "properties": {
         name: {"type": "string" if type_ is str else "integer", "description": what}
@@ -85,27 +88,45 @@ AGAINST_SCHEMA = {
     "maxProperties": 1,
     "additionalProperties": False,
 }
+AGAINST_SCHEMA = {
+    "anyOf": [
+        _ONE_AGAINST,
+        {"type": "array", "items": {"type": "object"}, "minItems": MOST_AGAINST, "maxItems": MOST_AGAINST},
+    ]
+}
 
 
 def read_against() -> PlainValidator:
     """Accept an object with one name and value, or the text of one in JSON, as a query has it."""
-    rule = f'must be an object with one of {", ".join(_AGAINST)}, such as {{"label": "7"}}'
+    rule = f'must be an object with one of {", ".join(_AGAINST)}, such as {{"label": "7"}}, or a list of two'
 
     def parse(value: object) -> Against:
-        pairs: Any = list(value.items()) if isinstance(value, dict) else None
         if isinstance(value, str):
             try:
-                pairs = json.loads(value, object_pairs_hook=list)  # pairs, since a key may be given twice
+                value = json.loads(value, object_pairs_hook=tuple)  # pairs, since a key may be given twice
             except (RecursionError, ValueError) as error:
                 raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
-        if isinstance(pairs, list) and len(pairs) == 1 and isinstance(pairs[0], tuple):
-            ((name, given),) = pairs
-            known: Any = _AGAINST.get(name, (None, ""))[0]
-            if type(given) is known and (known is str or 0 <= given < 10**9):
-                return Against(name, given)
-        raise PydanticCustomError("against", "{rule}", {"rule": rule})
+        if isinstance(value, list) and len(value) == MOST_AGAINST:
+            first, second = map(_one_against, value)
+            found = first and second and replace(first, than=second)
+        else:
+            found = _one_against(value)
+        if found is None:
+            raise PydanticCustomError("against", "{rule}", {"rule": rule})
+        return found
 
     return PlainValidator(parse)
+
+
+def _one_against(value: object) -> Against | None:
+    """Return what an object, or its pairs, says; None for anything else."""
+    pairs = tuple(value.items()) if isinstance(value, dict) else value
+    if not isinstance(pairs, tuple) or len(pairs) != 1:
+        return None
+    ((name, given),) = pairs
+    known: Any = _AGAINST.get(name, (None, ""))[0]
+    fits = type(given) is known and (known is str or 0 <= given < 10**9)
+    return Against(name, given) if fits else None
 
 
 def read_steps() -> PlainValidator:

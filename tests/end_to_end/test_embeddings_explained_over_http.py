@@ -98,6 +98,51 @@ def test_integrated_gradients_add_up_to_what_the_cosine_is_more_than_that_of_an_
     assert (shown["steps"], shown["baseline"]) == (32, "empty")
 
 
+@pytest.mark.parametrize("options", [{"method": "libra"}, {"method": "integrated", "steps": 8}])
+def test_against_two_the_map_is_that_of_the_first_less_that_of_the_second(client, options):
+    both = ask(client, SEVEN, against=[{"image": text_of(EIGHT)}, {"image": text_of(FOUR)}], **options)[0]
+    first, second = (similar(client, one, **options) for one in (EIGHT, FOUR))
+    np.testing.assert_allclose(values(both), values(first) - values(second), atol=2e-6)
+    seven, eight, four = vectors(client, SEVEN, EIGHT, FOUR)
+    figures = both["maps"][0]["conserved" if options["method"] == "libra" else "completeness"]
+    assert figures["score"] == pytest.approx(cosine(seven, eight) - cosine(seven, four), abs=1e-5)
+    assert both["against"] == {"kind": "image", "than": {"kind": "image"}}
+
+
+def test_two_others_may_be_named_by_id_and_in_a_query(client):
+    body = {"images": [text_of(one) for one in (SEVEN, EIGHT, FOUR)]}
+    answered = client.post(f"{DINO}/embed", json=body).json()["id"]
+    against = json.dumps([{"id": f"{answered}.1"}, {"id": f"{answered}.2"}])
+    found = client.get(f"/v1/attention/{answered}.0", params={"method": "libra", "against": against, "digits": 9})
+    direct = ask(client, SEVEN, method="libra", against=[{"image": text_of(EIGHT)}, {"image": text_of(FOUR)}])[0]
+    np.testing.assert_allclose(values(found.json()["results"][0]["attention"]), values(direct), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "relevance"}, "against: two inputs are for libra and integrated of embeddings, give one"),
+        ({"method": "similar"}, "against: two inputs are for libra and integrated of embeddings, give one"),
+        ({"method": "libra", "sides": "both"}, "sides: is of the likeness to one input, given two in against"),
+        (
+            {"method": "libra", "evaluate": "deletion"},
+            "evaluate: is of the likeness to one input, given two in against",
+        ),
+    ],
+)
+def test_two_others_are_refused_where_no_difference_is_explained(client, options, words):
+    against = [{"image": text_of(EIGHT)}, {"image": text_of(FOUR)}]
+    assert ask(client, SEVEN, status=422, against=against, **options) == words
+
+
+def test_the_second_of_two_others_is_what_the_model_takes(client):
+    against = [{"image": text_of(EIGHT)}, {"text": "four"}]
+    refused = ask(client, SEVEN, status=422, method="libra", against=against)
+    assert refused == "against: must be image or id for feature-extraction, given text"
+    refused = ask(client, SEVEN, status=422, method="libra", against=[{"image": text_of(EIGHT)}] * 3)
+    assert "or a list of two" in refused
+
+
 def test_libra_may_begin_at_a_later_layer(client):
     attention = similar(client, EIGHT, method="libra", layers="all")
     assert [shown["layer"] for shown in attention["maps"]] == [0, 1, 2, 3]
@@ -230,7 +275,10 @@ def test_the_other_image_may_be_larger_than_any_other_option(client, where):
 # refusals
 
 
-ONE_OF = 'against: must be an object with one of label, index, token, text, image, id, such as {"label": "7"}'
+ONE_OF = (
+    "against: must be an object with one of label, index, token, text, image, id, "
+    'such as {"label": "7"}, or a list of two'
+)
 NONE_GIVEN = (
     "against: libra explains what makes two embeddings alike, so it must be image or id of another input, given none"
 )

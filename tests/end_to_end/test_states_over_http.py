@@ -110,7 +110,9 @@ def test_without_rows_all_are_answered_and_base64_is_the_same(client):
     for dtype, within in (("float32", 1e-6), ("uint8", 1 / 120)):
         (shown,) = ask(client, SEVEN, method="similar", encoding="base64", dtype=dtype)["maps"]
         found = np.frombuffer(base64.b64decode(shown["values"]), dtype).reshape(shown["shape"]).astype(float)
-        np.testing.assert_allclose(found * shown.get("scale", 1) + shown.get("offset", 0), whole, atol=within)
+        steps = found - shown.get("zero", 0)
+        found = steps * abs(steps) * shown["scale"] if dtype == "uint8" else found
+        np.testing.assert_allclose(found, whole, atol=within)
 
 
 def test_an_earlier_request_is_compared_by_ids_as_npz_and_in_the_same_batch(client):
@@ -205,6 +207,14 @@ def test_the_picture_of_parts_has_their_colours(client):
     ("options", "words"),
     [
         ({"queries": [50]}, "queries: must be from -50 to 49, given 50"),
+        (
+            {"queries": "mean"},
+            "queries: similar is of single tokens or patches; ask for all or for indices",
+        ),
+        (
+            {"queries": "found"},
+            "queries: found is of objects, and this kind of map has no rows of any; ask for all or for indices",
+        ),
         ({"layers": [4]}, "layers: must be from -4 to 3, given 4"),
         ({"heads": [0]}, "heads: similar compares states, which have none, leave it out"),
         ({"against": {"text": "seven"}}, "against: must be image or id for similar, given text"),
@@ -220,6 +230,21 @@ def test_the_picture_of_parts_has_their_colours(client):
 @pytest.mark.parametrize("path", [DIGITS, DINO])
 def test_what_it_does_not_take_is_refused(client, path, options, words):
     assert ask(client, SEVEN, path, status=422, **{"method": "similar", **options}) == words
+
+
+def test_rows_behind_the_end_of_the_other_text_are_drawn_too(texts):
+    asked = {"method": "similar", "format": "png", "queries": [7], "against": {"text": "Violin"}}
+    answer = texts.post(f"{MINILM}/attention", json={"inputs": FIRST, "attention": asked})
+    assert answer.status_code == 200, answer.text
+    (shown,) = ask(texts, FIRST, MINILM, method="similar", queries=[7], against={"text": "Violin"})["against"]["maps"]
+    assert (shown["shape"], shown["rows"]) == ([1, 1, 3], [7])
+
+
+@pytest.mark.parametrize("text", ["", "a"])
+def test_a_text_of_special_tokens_or_of_one_word_has_likenesses(texts, text):
+    attention = ask(texts, text, MINILM, method="similar", against={"text": SECOND})
+    assert np.isfinite(values(attention)).all()
+    assert np.isfinite(values(attention["against"])).all()
 
 
 def test_words_are_not_merged(texts):
@@ -244,8 +269,8 @@ def test_a_model_of_several_stacks_says_what_holds(client):
 
 def test_another_models_input_and_one_that_is_gone_are_not_found(client):
     other = client.post(f"{DINO}/embed", json={"images": [text_of(EIGHT)]}).json()["id"]
-    for one in (other, "0" * 32):
-        refused = ask(client, SEVEN, status=404, method="similar", against={"id": one})
+    for missing in (other, "0" * 32):
+        refused = ask(client, SEVEN, status=404, method="similar", against={"id": missing})
         assert refused.startswith("against: id must be of a request to this model that was answered, at most")
 
 

@@ -147,6 +147,7 @@ class Map(Part):
     layers: list[int] | None = Field(None, description="those that are joined")
     heads: Literal["mean", "max", "min", "sum"] | list[int] | None = Field(description="null where states are compared")
     queries: None = Field(None, description="where one row stands for the whole answer")
+    rows: list[int] | None = Field(None, description="of a text with some of the rows: which tokens they stand for")
     normalized: bool = Field(description="true if each row sums to one")
     signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")
     grid: Grid | None = Field(None, description="of its columns, where the stages of a model have different ones")
@@ -164,8 +165,8 @@ class Map(Part):
     shape: tuple[int, int, int] = Field(description="heads, queries, keys; of parts red, green and blue are the first")
     pool: Pooled | None = None
     dtype: Literal["float32", "uint8"] | None = Field(None, description="of values in base64")
-    scale: float | None = Field(None, description="of uint8: a value is byte x scale + offset")
-    offset: float | None = Field(None, description="of uint8 where a value is negative; 0 where it is absent")
+    scale: float | None = Field(None, description="of uint8: with n = byte - zero, a value is n |n| scale")
+    zero: int | None = Field(None, description="of uint8 where a value is negative: the byte of 0; else it is 0")
     values: list[list[list[float]]] | str = Field(description="lists, or base64 of an array of that shape and dtype")
 
 
@@ -248,6 +249,7 @@ class OtherAttention(Part):
     """The other input of an embedding: its kind and, where both sides are asked for, its attention."""
 
     kind: Literal["text", "image", "id"] = Field(description="how the request names it")
+    than: dict[str, str] | None = Field(None, description="of two, the `kind` of that whose likeness is taken off")
     method: Method | None = None
     maps: list[Map] | None = None
     tokens: Axes | None = None

@@ -80,6 +80,7 @@ class AttentionKind(Part):
 
     kind: Sort = Field(description="what attends to what")
     layers: int = Field(description="maps, one for each attention of a layer")
+    blocks: int = Field(description="layers whose states can be compared")
     heads: int
     query: str = Field(description="what rows stand for")
     key: str = Field(description="what columns stand for")

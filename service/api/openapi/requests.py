@@ -67,7 +67,7 @@ def _flat(*kinds: type[Options]) -> Json:
 
 
 def _scalar(schema: Json) -> Json:
-    if schema.get("type") == "object":
+    if any(one.get("type") == "object" for one in (schema, *schema.get("anyOf", ()))):
         return {"type": "string", "description": schema["description"]}
     given = without_null(schema)
     words = [one for one in given.get("anyOf", []) if one.get("type") != "array"]

@@ -5,6 +5,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from service.arrays import Array
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
@@ -19,7 +21,7 @@ from service.repository.explaining.gradients import (
     parts_of,
 )
 from service.repository.explaining.states import compare_states
-from service.repository.explaining.subjects import evaluation_of, generated, predicted
+from service.repository.explaining.subjects import SMALLEST_LENGTH, evaluation_of, generated, predicted
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import AttentionResult, Prediction, ServedModel
@@ -39,6 +41,22 @@ class Other:
     """How the request names it, as an answer says it: text, image or id."""
     states: Mapping[str, Array] = field(default_factory=dict)
     """Its states, as `AttentionResult` has them, if these are compared."""
+    weight: float = 1.0
+    """Of the cosine with `vector` in the score that is explained."""
+    than: str | None = None
+    """How the request names the input whose likeness is taken off."""
+
+
+def rather_than(first: Other, second: Other | None = None) -> Other:
+    """Return the other input by which the likeness to `first`, less that to `second`, is explained.
+
+    cos(x, a) - cos(x, b) is the cosine of x and â - b̂, of the vectors of length 1, times the length of â - b̂.
+    """
+    if second is None:
+        return first
+    units = [one.vector / max(float(np.linalg.norm(one.vector)), SMALLEST_LENGTH) for one in (first, second)]
+    apart = units[0] - units[1]
+    return replace(first, vector=apart, weight=float(np.linalg.norm(apart)), than=second.name)
 
 
 async def other_of(
@@ -75,8 +93,11 @@ async def explain(
         mine, *theirs = await compare_states(query, [(item, result.states), *others])
         result = replace(result, maps=mine)
         if other:
-            opposite = AttentionAnswer(query, theirs[0], other.item.picture, *axes_of(other.item, other.text))
-            opposite = replace(opposite, asking=item.tokens, of_other=True)
+            shown = served.shown_maps(query, result.prediction, theirs[0])
+            opposite = AttentionAnswer(
+                query, shown, other.item.picture, *axes_of(other.item, other.text),
+                objects=served.objects_of(other.vector), asking=item.tokens, of_other=True,
+            )  # fmt: skip
     result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
     if query.options.evaluate:
@@ -88,7 +109,8 @@ async def explain(
         evaluation = await evaluation_of(served, subject, query, result.maps, attend)
     axes, texts = axes_of(item, text)
     answer = AttentionAnswer(
-        query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation, other.name if other else None,
+        query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation,
+        other.name if other else None, other.than if other else None,
         objects=served.objects_of(result.prediction), opposite=opposite,
     )  # fmt: skip
     if other and query.options.sides == "both":
@@ -162,8 +184,8 @@ async def _explain_prediction(
     if query.predicts_first(served.manifest):
         prediction = await served.predict(item, priority)
         targets = [served.chosen(one, prediction) for one in targets]
-    vector = other.vector if other else None
-    found = await explain_scores(served, item, query, targets, priority, vector, answers=prediction is None)
+    score = (other.vector, other.weight) if other else None
+    found = await explain_scores(served, item, query, targets, priority, score, answers=prediction is None)
     answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]
     against = served.against_entry(query)
     maps = [own for one in found for own in maps_of(query, one, served.score_entry(one.target, answers[0]) | against)]

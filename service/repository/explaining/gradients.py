@@ -15,7 +15,7 @@ from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import KindQuery, Target
 from service.inputs.model_input import ModelInput
 from service.repository.explaining.baselines import baseline_controls
-from service.repository.models.gradient_jobs import ROWS, Found, GradientJob
+from service.repository.models.gradient_jobs import ANSWERS, ROWS, Found, GradientJob
 from service.repository.models.graph_controls import grid_entry
 from service.repository.models.served_model import Prediction, ServedModel
 
@@ -52,11 +52,11 @@ async def explain_scores(
     query: AttentionQuery,
     targets: Sequence[Target],
     priority: Priority,
-    other: Prediction | None = None,
+    other: tuple[Prediction, float] | None = None,
     *,
     answers: bool = False,
 ) -> list[Explained]:
-    """Return what the method of a query finds of each target's score; `other` is the embedding to compare with.
+    """Return what the method of a query finds of each target's score: of the cosine with `other`, times its weight.
 
     With `answers` the first one holds the answer of the model too, if the graph returns it.
     Integrated gradients need targets that name their class or token, since the likeliest changes along the path.
@@ -67,10 +67,12 @@ async def explain_scores(
 
     async def run(some: Sequence[Target], points: Sequence[float], *, answers: bool = False) -> list[list[Found]]:
         """Return what the graph finds for each target, at each point."""
-        jobs = [jobs_of(manifest, item, query, target, other, points) for target in some]
+        vector, weight = other or (None, 1.0)
+        jobs = [jobs_of(manifest, item, query, target, vector, points) for target in some]
         if answers:
             jobs[0][0] = replace(jobs[0][0], answers=True)
-        found = iter(await served.explain_scores(method, [job for own in jobs for job in own], priority))
+        every = await served.explain_scores(method, [job for own in jobs for job in own], priority)
+        found = iter(every if weight == 1 else [_weighted(one, weight) for one in every])
         return [[next(found) for _ in own] for own in jobs]
 
     explained, at_once = [], max(1, MOST_JOBS // query.runs)
@@ -85,6 +87,11 @@ async def explain_scores(
                 own[index] = refined(own[index], runs, query.points)
         explained += own
     return explained
+
+
+def _weighted(found: Found, weight: float) -> Found:
+    """Return what was found of a multiple of a score. The answer of the model stays."""
+    return {name: array if name in ANSWERS else array * np.float32(weight) for name, array in found.items()}
 
 
 def path_of(query: AttentionQuery) -> list[float]:

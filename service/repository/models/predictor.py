@@ -58,9 +58,18 @@ class Predictor(ServedModel):
         """
         if query is None:
             return self.prediction_budget, sum(cost_of(one) for one in lengths)
-        size = self.footprint.gradient if query.by_gradient else self.footprint.maps
+        of_states = query.by_gradient or query.by_states
+        size = self.footprint.gradient if of_states else self.footprint.maps
         counts = runs or [1] * len(lengths)
         return self.attention_budget, sum(size(one) * count for one, count in zip(lengths, counts, strict=True))
+
+    def seconds_for(self, query: AttentionQuery, cost: int) -> float:
+        """Return how long runs of a path of images take at this cost, as far as is known; 0 where it is not.
+
+        Texts differ in length, and so do the seconds that a cost takes.
+        """
+        known = query.rules.path and self.manifest.image is not None
+        return self.gradient_lanes["integrated"].rate.seconds_for(cost) if known else 0.0
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
         """Return what a gradient method explains of an input."""

@@ -35,17 +35,27 @@ def test_values_are_rounded_to_the_digits_asked_for():
 BOUNDS = [(-1.08, 11.4), (-1, 1), (-3, -1), (-1e-20, 5), (-5, 1e-20), (-1e30, 1e30), (-1e-33, 0), (-7, 0), (-0.1, 300)]
 
 
+def unpacked(packed, given):
+    """Return the values that bytes stand for."""
+    steps = packed.astype(float) - given.get("zero", 0)
+    return steps * np.abs(steps) * given["scale"]
+
+
+def within(packed, given):
+    """Return how far each value may be from what its byte stands for: half a step of its root."""
+    return (np.abs(packed.astype(float) - given.get("zero", 0)) + 0.2501) * given["scale"]
+
+
 @pytest.mark.parametrize(("low", "high"), BOUNDS)
 def test_signed_bytes_are_within_half_a_step_and_a_zero_is_exactly_zero(low, high):
     for seed in range(20):
         values = drawn(low, high, seed)
         values.flat[7] = 0
         packed, given = quantized(values)
-        found = packed * given["scale"] + given["offset"]
         assert packed.dtype == np.uint8
-        assert np.abs(found - values).max() <= given["scale"] * 0.5000001
-        assert found.flat[7] == 0
-        assert given["scale"] <= max(float(values.max()) - float(values.min()), 1e-30) / 254
+        assert (np.abs(unpacked(packed, given) - values) <= within(packed, given)).all()
+        assert unpacked(packed, given).flat[7] == 0
+        assert np.ptp(packed.astype(int)) >= 250 or np.ptp(values) < 1e-29
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0.2, 0.9), (0, 20), (0, 0), (0, 1e-35)])
@@ -53,8 +63,14 @@ def test_bytes_of_values_that_are_not_negative_have_a_scale_alone(low, high):
     values = drawn(low, high)
     packed, given = quantized(values)
     assert given.keys() == {"scale"}
-    assert given["scale"] == max(float(values.max()), 1e-30) / 255
-    assert np.array_equal(packed, (values / given["scale"]).round())
+    assert given["scale"] == pytest.approx(max(float(values.max()), 1e-30) / 255**2)
+    assert np.array_equal(packed, np.sqrt(values / given["scale"]).round())
+
+
+def test_small_values_beside_a_large_one_have_levels_of_their_own():
+    values = np.array([0.9, *np.linspace(0.0005, 0.004, 20)], np.float32)
+    packed, _ = quantized(values)
+    assert len(set(packed.tolist())) > 10
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
@@ -65,8 +81,9 @@ def test_some_rows_of_several_heads_are_packed_in_the_order_of_their_indices(dty
     assert not some.values.flags.c_contiguous
     (shown,) = AttentionAnswer(query, [some], axes={}).json()["maps"]
     numbers = np.frombuffer(base64.b64decode(shown["values"]), "<f4" if dtype == "float32" else np.uint8)
-    found = numbers.reshape(shown["shape"]) * shown.get("scale", 1)
-    assert np.abs(found - some.values).max() <= shown.get("scale", 0) / 2 + 1e-7
+    packed = numbers.reshape(shown["shape"])
+    found = packed if dtype == "float32" else unpacked(packed, shown)
+    assert (np.abs(found - some.values) <= (1e-7 if dtype == "float32" else within(packed, shown))).all()
 
 
 def signed_map(query, values=(0.5, -1.25, 0.0, 2.0, -0.125), **entry):
@@ -83,8 +100,8 @@ def test_a_row_that_stands_for_the_answer_is_shown_in_every_form():
     packed = replace(query, options=query.options.model_copy(update={"dtype": "uint8"}), form="npz")
     arrays = np.load(io.BytesIO(npz({}, [replace(answer, query=packed)])))
     (entry,) = orjson.loads(bytes(arrays["meta"]))["results"][0]["attention"]["maps"]
-    found = arrays[entry["array"]] * entry["scale"] + entry["offset"]
-    assert np.abs(found - shown.values).max() <= entry["scale"] / 2
+    found = unpacked(arrays[entry["array"]], entry)
+    assert (np.abs(found - shown.values) <= within(arrays[entry["array"]], entry)).all()
     assert found[0, 0, 2] == 0
     assert answer.draw(np.zeros((4, 4, 3), np.uint8), 10**6).size == (4, 4)
 
@@ -158,12 +175,12 @@ def test_signed_values_come_back_from_base64_and_from_npz():
     query = query_of(encoding="base64", dtype="uint8")
     answer = AttentionAnswer(query, read(stack, query), axes={})
     (shown,) = orjson.loads(orjson.dumps(answer.json()))["maps"]
-    in_json = np.frombuffer(base64.b64decode(shown["values"]), np.uint8) * shown["scale"] + shown["offset"]
+    packed = np.frombuffer(base64.b64decode(shown["values"]), np.uint8)
     arrays = np.load(io.BytesIO(npz({}, [answer])))
     (entry,) = orjson.loads(bytes(arrays["meta"]))["results"][0]["attention"]["maps"]
-    in_npz = arrays[entry["array"]].ravel() * entry["scale"] + entry["offset"]
-    for found in (in_json, in_npz):
-        assert np.abs(found - stack.ravel()).max() <= shown["scale"] / 2 + 1e-9
+    assert np.array_equal(arrays[entry["array"]].ravel(), packed)
+    assert (entry["scale"], entry["zero"]) == (shown["scale"], shown["zero"])
+    assert (np.abs(unpacked(packed, shown) - stack.ravel()) <= within(packed, shown)).all()
 
 
 def test_a_pooled_map_says_how_large_it_was_and_a_small_one_is_as_it_was():
