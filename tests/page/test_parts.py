@@ -30,9 +30,8 @@ def at(page, picture, row, column):
 
 def test_the_part_that_is_pointed_at_in_one_picture_is_seen_in_the_other(visit, embedding):
     page = visit(base=embedding).at(method="similar", other="1")
-    last = asked(page, "/v1/attention/")[-1] if asked(page, "/v1/attention/") else {}
     looks = [one for one in asked(page, "/v1/attention/") if one.get("attention") == "similar"]
-    assert looks, last
+    assert looks
     assert json.loads(looks[-1]["against"]).keys() == {"id"}
     assert (looks[-1]["queries"], looks[-1]["layers"]) == ("all", "2")
     assert page.locator("#picture canvas").count() == 2
@@ -91,12 +90,22 @@ def test_the_cosine_is_said_and_what_speaks_for_it_is_drawn_on_both(visit, embed
 
 
 def test_parts_are_coloured_in_both(visit, embedding):
-    page = visit(base=embedding).at(method="parts", other="1")
-    assert page.locator("#picture canvas").count() == 2
-    coloured = drawn(page)
-    page.locator("[name=method][value=similar]").check(force=True)
+    page = visit(base=embedding).at(method="parts", example="0", other="0")
+    first, second = drawn(page)
+    assert first == second, "a picture beside itself has the same colours"
+    page.locator("#second-1").click()
     settled(page)
-    assert not set(coloured) & set(drawn(page))
+    changed = drawn(page)
+    assert changed[0] != first, "the colours are those of both"
+    assert changed[0] != changed[1]
+    colours = page.evaluate(
+        """() => {
+          const canvas = document.querySelector('#picture canvas')
+          const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+          return data.some((value, at) => at % 4 === 0 && Math.abs(value - data[at + 1]) > 60)
+        }"""
+    )
+    assert colours, "they are no greys"
 
 
 def test_one_s_own_second_picture_is_named_by_its_answer(visit, embedding):
@@ -115,3 +124,16 @@ def test_words_of_two_texts_are_a_matrix(go):
     assert page.locator("#looks canvas").count() == 1
     page.locator("#view-place").click()
     assert "violin" in page.inner_text("#looks")
+
+
+def test_what_speaks_for_a_likeness_and_what_is_alike_are_saved_as_pictures(visit, embedding):
+    for method in ("libra", "similar", "parts"):
+        page = visit(base=embedding).at(method=method, other="1")
+        with page.expect_download() as saved:
+            page.locator("#save-png").click()
+        assert saved.value.suggested_filename == f"digits-dino-{method}.png"
+
+
+def test_a_second_picture_that_is_gone_with_its_tab_is_none(visit, embedding):
+    page = visit(base=embedding).at(method="similar", other="new")
+    assert page.locator("#picture canvas").count() == 1

@@ -81,6 +81,9 @@ function percent(share, digits = 1) {
 /** Return where a cell of a grid is, in words. */
 const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
 
+/** Return the cell in the middle of a grid. */
+const middleOf = ({ rows, columns }) => Math.floor(rows / 2) * columns + Math.floor(columns / 2)
+
 /** Return a share as a length of a style. */
 const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 
@@ -106,10 +109,10 @@ function unpackMap(map, method) {
   return { ...map, values, heads, queries, keys, signed, size: map.pool ?? { queries, keys } }
 }
 
-function decoded({ values, dtype, scale = 1, offset = 0 }) {
+function decoded({ values, dtype, scale, zero = 0 }) {
   const bytes = Uint8Array.fromBase64?.(values) ?? Uint8Array.from(atob(values), (one) => one.charCodeAt(0))
   if (dtype !== 'uint8') return new Float32Array(bytes.buffer)
-  return Float32Array.from(bytes, (byte) => byte * scale + offset)
+  return Float32Array.from(bytes, (byte) => (byte - zero) * Math.abs(byte - zero) * scale)
 }
 
 /** Return one head's values, (queries, keys), without a copy. */
@@ -232,7 +235,7 @@ function entropy(values, queries, keys) {
   return total / (queries || 1)
 }
 
-return { short, figure, percent, placeOf, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
+return { short, figure, percent, placeOf, middleOf, lengthOf, range, clamp, labelOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
 })()
 const $tables_js = (() => {
 // Written by `python -m service.api.page.colours` from service/explanations/colormaps.py: change that.
@@ -728,7 +731,7 @@ const VECTOR = { // `compares`: its score is how alike two texts are
   field: 'embedding',
   View: Vector,
   compares: true,
-  explained: (model, selection) => ({ ...againstOf(model, selection), ...(model.inputs.width && { sides: 'both' }) }),
+  explained: (model, selection) => ({ ...againstOf(model, selection), sides: 'both' }),
   scored: againstOf,
 }
 const MASKS = {
@@ -974,6 +977,7 @@ const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS, STATES })
 
 
 
+const MOST_EXACT = 700 // patches: the likeness of more to one another is asked for in bytes
 const DEPTH = 2 / 3 // of the layers, after which states are compared, unless another is chosen
 
 /** What is looked at, and how. What the page's address does not name has these values. */
@@ -1078,10 +1082,14 @@ function layersOf(model, method) {
   return { through, fixed }
 }
 
+/** Return how many layers a method has: states are of blocks, which may have several attentions. */
+const layersIn = (kind, method) => (STATES.includes(method) ? kind.blocks : kind.layers)
+
 /** Return the layer that is chosen; if none is, the last one, or that after which the service compares states. */
 function layerOf(kind, { layer, method }) {
-  const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * kind.layers) - 1, 0) : kind.layers - 1
-  return layer === '' ? usual : Math.min(Number(layer), kind.layers - 1)
+  const count = layersIn(kind, method)
+  const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * count) - 1, 0) : count - 1
+  return layer === '' ? usual : Math.min(Number(layer), count - 1)
 }
 
 /** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
@@ -1122,7 +1130,9 @@ function comparisonsOf(models, model, selection, input) {
   const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
-  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
+  const byId = EXPLAINS.includes(method) && Boolean(selection.against) // which another model does not know
+  const asks = input?.kind !== 'kept' && !byId
+  const alike = models.filter((one) => asks && one.name !== model.name && one.task === model.task
     && sees(one) === sees(model))
   return [
     ['', 'nothing'],
@@ -1175,7 +1185,9 @@ function optionsOf(model, selection) {
 /** Return the options of a method that compares states: of every part, and with another input where there is one. */
 function ofStates(model, kind, method, { pair, against }) {
   const other = model.inputs.width ? against && { id: against } : taskOf(model).compares && pair && { text: pair }
-  return { ...(method === 'similar' && { queries: 'all' }), ...(other && { against: other }) }
+  const cells = (kind.grid?.rows ?? 0) * (kind.grid?.columns ?? 0)
+  const all = method === 'similar' && { queries: 'all', ...(cells > MOST_EXACT && { dtype: 'uint8' }) }
+  return { ...all, ...(other && { against: other }) }
 }
 
 /** Return the options that show every head of every layer, small. */
@@ -1191,7 +1203,7 @@ function headOptionsOf(model, selection) {
   return options
 }
 
-return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
+return { DEFAULTS, aboutAnother, aboutModel, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
 })($tasks_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { clamp, labelOf, percent, short }) => {
 
@@ -1230,8 +1242,8 @@ function shares(weights, owners, count, signed) {
   return sums.map((sum) => sum / most)
 }
 
-/** Return in words what a row looks at: its largest three, or one column. `sure` is the row's probability if known. */
-function readout({ rows, columns, values, row, column = null, sure, explains = false }) {
+/** Return in words what a row looks at, or is like: its largest three, or one column; its probability if `sure`. */
+function readout({ rows, columns, values, row, column = null, sure, explains = false, alike = false }) {
   const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
   const where = ({ span, sequence }) =>
     span ? ` at character ${span[0]}${sequence ? ' of the second text' : ''}` : ''
@@ -1239,9 +1251,8 @@ function readout({ rows, columns, values, row, column = null, sure, explains = f
   const best = [...columns.keys()].filter((key) => weights[key] > 0)
     .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
   const who = `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
-  const verb = explains ? 'owes' : 'looks'
-  const link = explains ? 'to' : 'at'
-  return column === null ? `${who} ${verb} ${explains ? 'most to' : 'most at'} ${best.map(at).join(', ') || 'nothing'}`
+  const [verb, link] = explains ? ['owes', 'to'] : alike ? ['is', 'like'] : ['looks', 'at']
+  return column === null ? `${who} ${verb} most ${link} ${best.map(at).join(', ') || 'nothing'}`
     : `${who} ${verb} ${link} ${at(column)}`
 }
 
@@ -1778,7 +1789,7 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
  * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
- * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
+ * Where they have some of the rows, maps say which; those of blocks are counted. The tokens of objects are their
  * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
  * the text in front of the rows, `subject` names all that is explained.
  */
@@ -1786,7 +1797,7 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   const { method } = attention
   const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
   const maps = mapsOf(attention)
-  const [{ target, targets, queries, keys, pool, objects: numbers = null }] = maps
+  const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
   const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
   const generated = kind.query === 'target'
   const behind = axes.source ? 0 : [...text].length // what the answer continues
@@ -1801,6 +1812,7 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   const single = targets && (merged || some) // tokens, where the axis has words
   const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
     : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+    : some && named ? named.map((row) => asked[row])
     : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
   const skip = target || whole || targets || some ? 0 : first * columns.length
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
@@ -1812,7 +1824,8 @@ function textLook(attention, kind, { text, written, heads, mask, merged, found =
   const continued = generated && !axes.source
   const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
   return {
-    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
+    rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
+    signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : until + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
@@ -1868,7 +1881,7 @@ function takeIdentity(values, rows, columns, maps, mask) {
   })
 }
 
-return { mapsOf, foundIn, imageLook, statesLook, textLook }
+return { mapsOf, foundIn, imageLook, statesLook, textLook, blocksOf }
 })($selection_js, $values_js, $words_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 
@@ -1989,6 +2002,97 @@ const dashed = (series, value) => (value < 0 && series.length > 1 ? '4 3' : null
 
 return { strongest, Lines }
 })($canvas_js, $colours_js, $preact_js, $values_js, $tokens_js)
+const $states_view_js = (({ Legend }, { Picture }, { html, useMemo, useState }, { pinnedOf, rowNamed }, { aboveOf, middleOf, placeOf, scaleOf, short }, { TOUCH }) => {
+
+
+
+
+
+
+
+const NOTHING = new Float32Array(0)
+
+/** Return how like the patches of a side are to a patch `at` of either side; null where that was not asked for. */
+function likenessOf(sides, side, at) {
+  const [first] = sides
+  const cells = first.rows * first.columns
+  if (at.side === 0) return side.row(at.cell)
+  if (side !== first) return null // the second picture was not compared with itself
+  return Float32Array.from({ length: cells }, (_, cell) => sides[1].row(cell)[at.cell])
+}
+
+/** Return where colours end: at the end of the `sought` side's, where a part is looked for; and what is above. */
+function scaleFor(heat, sought, full) {
+  const { top } = scaleOf(sought, false, full)
+  return { top, ...aboveOf(heat.flatMap((values) => [...values ?? []]), false, top) }
+}
+
+const hottest = (values) => values.reduce((best, value, at) => (value > values[best] ? at : best), 0)
+
+/**
+ * Parts of one picture, or of two, that are alike: those like the patch that is pointed at, or pinned, in either. Of
+ * the first picture it is the middle one before.
+ */
+function SimilarView({ look: { sides }, sources, selection, change }) {
+  const [over, point] = useState(null)
+  const [beyond, pin] = useState(null) // the patch that is pinned in the second picture
+  const own = { side: 0, cell: pinnedOf(selection) ?? middleOf(sides[0]) }
+  const pinned = beyond !== null && sides[1] ? { side: 1, cell: beyond } : own
+  const at = over && sides[over.side] ? over : pinned
+  const found = useMemo(() => sides.map((side) => likenessOf(sides, side, at)), [sides, at.side, at.cell])
+  const heat = useMemo(() => found.map((values) => values?.map((value) => Math.max(value, 0)) ?? null), [found])
+  const { full, colormap, opacity, smooth, grey } = selection
+  const scale = useMemo(() => scaleFor(heat, heat[1 - at.side] ?? heat[at.side], Boolean(full)), [heat, full])
+  const pick = (side, cell) => {
+    pin(side ? cell : null)
+    if (!side) change({ row: rowNamed(cell) })
+  }
+  const other = sides.length > 1 ? 1 - at.side : 0
+  const best = hottest(found[other] ?? NOTHING)
+  const markOf = (side) => (side === other && side !== at.side && found[side] ? best // what is most alike
+    : side === pinned.side ? pinned.cell : null)
+  const words = (side) => (sides.length < 2 ? '' : side ? 'the second picture' : 'the first picture')
+  const nearest = sides.length > 1 && found[other]?.length
+    ? `Most alike in ${words(other)}: ${placeOf(best, sides[other].columns)}, cosine ${short(found[other][best])}.` : ''
+  const same = over && sides.length === 1 ? '' : TOUCH ? 'Touch a part.' : 'Point at a part; click it to keep it.'
+  return html`
+    <div class=${sides.length > 1 ? 'pictures several' : 'pictures'} id="picture">
+      ${sides.map((side, number) => html`<figure key=${number}>
+        <${Picture} ...${side} source=${sources[number]} cells=${heat[number] ?? coldOf(side)} low=${0}
+          top=${scale.top} query=${markOf(number)} hovered=${over?.side === number ? over.cell : null}
+          onHover=${(cell) => point(cell === null ? null : { side: number, cell })}
+          onPick=${(cell) => pick(number, cell)}
+          colormap=${colormap} opacity=${Number(opacity)} smooth=${Boolean(smooth)} grey=${Boolean(grey)}
+          label=${words(number) || 'Parts that are alike'} />
+      </figure>`)}
+    </div>
+    <${Legend} ...${scale} colormap=${colormap} />
+    <output class="readout">
+      ${[`Like ${placeOf(at.cell, sides[at.side].columns)}${words(at.side) && ` of ${words(at.side)}`}.`, nearest, same]
+        .filter(Boolean).join('\n')}
+    </output>`
+}
+
+const coldOf = ({ rows, columns }) => new Float32Array(rows * columns)
+
+/** The parts of one picture, or of two, each in a colour. */
+function PartsView({ look: { sides }, sources, selection }) {
+  const { opacity, smooth, grey } = selection
+  return html`
+    <div class=${sides.length > 1 ? 'pictures several' : 'pictures'} id="picture">
+      ${sides.map((side, number) => html`<figure key=${number}>
+        <${Picture} ...${side} source=${sources[number]} colours=${side.colours} opacity=${Number(opacity)}
+          smooth=${Boolean(smooth)} grey=${Boolean(grey)} label="Parts, each in a colour" />
+      </figure>`)}
+    </div>
+    <output class="readout">
+      Red, green and blue are the three directions in which the patches${sides.length > 1 ? ' of both pictures' : ''}
+      differ most: what has one colour is alike to the model.
+    </output>`
+}
+
+return { SimilarView, PartsView }
+})($legend_js, $picture_js, $preact_js, $selection_js, $values_js, $words_js)
 const $image_view_js = (({ Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { aboveOf, difference, figure, keepMass, percent, placeOf, scaleOf }, { TOUCH }) => {
 
 
@@ -2111,7 +2215,8 @@ function ImageView({
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
         label=${panel.label || 'What it looked at'} />
-      ${panel.apart && panel.signed && html`<${Legend} ...${panel} explains=${false} low=${0} />`}
+      ${panel.apart && html`<${Legend} ...${panel} explains=${false}
+        low=${panel.signed ? 0 : coldest(panel.cells ?? [0])} colormap=${selection.colormap} />`}
       ${panel.label && html`<figcaption>
         ${panel.label}${alone && `, up to ${figure(panel.most, panel.share)}`}
       </figcaption>`}
@@ -2158,6 +2263,7 @@ const $heads_js = (({ brushOf, painted, pooled, useDrawing }, { opaque }, { html
 
 
 
+const NONE = []
 const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
 
 /** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
@@ -2195,11 +2301,12 @@ function nextOf(key, at, across, count) {
  * Every head of every layer as a thumbnail: `maps` of one kind, a layer each. In the order 'index' it is a table of
  * layers and heads, else a list from the least to the largest of a figure (`figures`: the service's diagnostics of this
  * kind). Of an image (`grid`), a thumbnail is the row `query` without the `prefix`; of texts it is the matrix. `own`
- * draws each on its own scale. Arrow keys move, Enter or a click chooses.
+ * draws each on its own scale, which ends at the largest value beside those of `special` columns. Arrow keys move,
+ * Enter or a click chooses.
  */
 function HeadGrid({
   maps, order = 'index', figures = null, chosen, onChoose, grid = null, prefix = 0, query = 0, colormap = 'viridis',
-  own = false,
+  own = false, special = NONE,
 }) {
   const box = useRef()
   const [focused, setFocused] = useState(null)
@@ -2214,7 +2321,13 @@ function HeadGrid({
 
   useDrawing(() => {
     const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
-    const tops = shown.map(({ values, signed }) => (grid ? endOf : largest)(values, signed))
+    const ordinary = (values, { keys }) => values.filter((_, at) => !special[at % keys])
+    const tops = shown.map(({ values, signed }, at) => {
+      if (grid) return endOf(values, signed)
+      const { map, head } = heads[at]
+      const own = special.some(Boolean) ? ordinary(headOf(map, head), map) : values
+      return largest(own.length ? own : values, signed)
+    })
     const top = Math.max(...tops)
     box.current.querySelectorAll('canvas').forEach((canvas, at) => {
       const { values, rows, columns, signed } = shown[at]
@@ -2222,7 +2335,7 @@ function HeadGrid({
       const image = painted(values, rows, columns, opaque(colormap, signed), low, own ? tops[at] : top, signed)
       brushOf(canvas, columns, rows).putImageData(image, 0, 0)
     })
-  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])
+  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own, special])
 
   const [{ queries, keys }] = maps
   const ratio = grid ? grid.columns / grid.rows : clamp(keys / queries, 0.5, 2)
@@ -2373,7 +2486,7 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit, 
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
-    <${Tabs} view=${view} change=${change} explains=${look.explains}
+    <${Tabs} view=${view} change=${change} explains=${look.explains} alike=${look.alike}
       what=${kind.query === 'object' ? 'object' : 'token'} />
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
@@ -2382,17 +2495,19 @@ function TextView({ look: whole, other, selection, change, kind, playing, edit, 
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
-        ${wordsOf(kind).rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
+        ${look.alike ? 'How like rows and columns are' : wordsOf(kind).rows}
+        ${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
       </p>
       <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
         explains=${look.explains} />`}
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
-function Tabs({ view, change, explains, what }) {
+function Tabs({ view, change, explains, alike, what }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
-  const meaning = explains ? `What each ${what} contributed to the marked one.` : `What the marked ${what} looks at.`
+  const meaning = explains ? `What each ${what} contributed to the marked one.`
+    : `What the marked ${what} ${alike ? 'is like' : 'looks at'}.`
   return html`<div class="tabs" role="group" aria-label="View">
     ${Object.entries(VIEWS).map(tab)}
     <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
@@ -2409,7 +2524,7 @@ function Swatches({ series }) {
 
 /** One look in the view that is chosen. `hover` is given the row under the pointer, `point` the column. */
 function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover, point, pin }) {
-  const { rows, columns, series, signed, explains } = look
+  const { rows, columns, series, signed, explains, alike } = look
   if (view === 'lines') {
     const coloured = series.map((one, at) => ({ ...one, signed, colour: colourOf(one, at) }))
     return html`<${Lines} rows=${rows} columns=${columns} series=${coloured} pinned=${pinned} hovered=${hovered}
@@ -2421,7 +2536,7 @@ function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover,
     pinned=${pinned === null ? null : { row: pinned }}
     onHover=${(cell) => (hover(cell?.row ?? null), point(cell?.column ?? null))}
     onPick=${(cell) => pin(cell?.row ?? null)}
-    label=${explains ? 'Matrix of shares' : 'Matrix of attention'} />`
+    label=${explains ? 'Matrix of shares' : alike ? 'Matrix of likeness' : 'Matrix of attention'} />`
   const inPlace = ({ name, values }) => html`<${InPlace} key=${name}
     rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
     text=${look.text} before=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`
@@ -2459,10 +2574,10 @@ const $every_head_js = (({ HeadGrid }, { html }, { Select }, { percent }, { ORDE
 /**
  * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
  * `query` is the row that an image is seen from. What it contains stands above the thumbnails. Heads that are sinks are
- * `out` where rollout leaves them out.
+ * `out` where rollout leaves them out. Of a text, `special` says which columns are special tokens.
  */
 function EveryHead({
-  maps, figures, kind, query, selection, change, chosen, choose, children, out = false,
+  maps, figures, kind, query, selection, change, chosen, choose, children, out = false, special,
 }) {
   const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
   const orders = Object.entries(ORDERS).filter(has)
@@ -2487,6 +2602,7 @@ function EveryHead({
       grid=${kind.key === 'image' ? kind.grid : null}
       prefix=${kind.prefix}
       query=${query}
+      special=${special}
       colormap=${selection.colormap}
       own />`}`
 }
@@ -2520,7 +2636,8 @@ function BetweenObjects({ look, other, selection, change, kind, objects, source 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+
 
 
 
@@ -2591,6 +2708,7 @@ function rowsAnswer(group, attention, { tokens = [] }) {
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
 function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
+  if (attention.method === 'parts') return statesLook({ ...part, against: null })
   if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
   const merged = !found.length && areMerged(attention, written)
@@ -2693,8 +2811,9 @@ function Looked({
       ${!one && groups.length > 1 && html`<${Select} words="Map" id="map" chosen=${String(place)}
         values=${groups.map((other, at) => [String(at), other.words])} choose=${(at) => choose(Number(at))} />`}
     </div>
-    ${image
-      ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
+    ${look.states
+      ? html`<${PartsView} look=${look} sources=${[bitmap]} selection=${selection} />`
+      : image ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
           objects=${objects} ofObjects=${Boolean(look.numbers)}
           prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
       : text()}
@@ -2716,5 +2835,5 @@ const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Inline} seen=${seen} />`, document.getElementById('app'))
 
 return {  }
-})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $objects_js, $objects_view_js, $preact_js, $select_js, $selection_js, $tasks_js, $text_view_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $objects_js, $objects_view_js, $preact_js, $select_js, $selection_js, $states_view_js, $tasks_js, $text_view_js, $words_js)
 })()

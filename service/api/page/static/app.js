@@ -3,7 +3,7 @@ import { Header } from './header.js'
 import { useCompared, useDrawn, useInput, useLook } from './look.js'
 import { useObjects } from './objects.js'
 import { Answers, Controls, Input, Look } from './panels.js'
-import { html, render, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
+import { html, render, useEffect, useLayoutEffect, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
 import { keepPicture } from './question.js'
 import { Request } from './request.js'
@@ -56,15 +56,15 @@ function App() {
   const sought = useInput(model, chosen, picture)
   const { input } = sought
   const missing = useModelNamed(chosen, model, change)
-  const lost = useRef(null)
-  const second = useSecond(model, chosen, secondPicture, change, lost.current)
+  const [seenBefore, remember] = useState({ value: null, refusal: null })
+  const second = useSecond(model, chosen, secondPicture, change, seenBefore)
   const selection = {
     ...chosen, pair: input?.pair ?? chosen.pair, // an example may have a second text, too
     other: second.refusal ? '' : chosen.other, against: second.id, waits: second.busy,
   }
 
   const main = useLook(model, input, selection)
-  lost.current = main.refusal
+  useEffect(() => remember({ value: main.look, refusal: main.refusal }), [main.look, main.refusal])
   const answer = main.asked.value
   const [playing, play] = usePlayed([answer?.id, selection.kind, selection.merge].join())
   const drawn = useDrawn(main.look, selection.heads)

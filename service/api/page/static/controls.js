@@ -1,6 +1,7 @@
 import { html } from './preact.js'
 import {
-  aboutKind, firstLayerOf, hasSinks, headsOf, kindOf, kindsOf, layerOf, layersOf, methodOf, methodsOf, rolloutOf,
+  aboutKind, firstLayerOf, hasSinks, headsOf, kindOf, kindsOf, layerOf, layersIn, layersOf, methodOf, methodsOf,
+  rolloutOf,
 } from './selection.js'
 import { range, short } from './values.js'
 import { EXPLAINS, METHODS, wordsOf } from './words.js'
@@ -68,7 +69,7 @@ function Why({ best: { method, measure, values } }) {
 function Layer({ model, kind, method, selection, change }) {
   const { through, fixed } = layersOf(model, method)
   if (fixed || kind.layers < 2) return null
-  const [first, layer, last] = [firstLayerOf(kind, selection), layerOf(kind, selection), kind.layers - 1]
+  const [first, layer, last] = [firstLayerOf(kind, selection), layerOf(kind, selection), layersIn(kind, method) - 1]
   const slider = (name, words, value, take) => html`<label>
     ${words}
     <input type="range" name=${name} id=${name} min="0" max=${last} value=${value}

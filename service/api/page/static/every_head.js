@@ -7,10 +7,10 @@ import { ORDERS } from './words.js'
 /**
  * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
  * `query` is the row that an image is seen from. What it contains stands above the thumbnails. Heads that are sinks are
- * `out` where rollout leaves them out.
+ * `out` where rollout leaves them out. Of a text, `special` says which columns are special tokens.
  */
 export function EveryHead({
-  maps, figures, kind, query, selection, change, chosen, choose, children, out = false,
+  maps, figures, kind, query, selection, change, chosen, choose, children, out = false, special,
 }) {
   const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
   const orders = Object.entries(ORDERS).filter(has)
@@ -35,6 +35,7 @@ export function EveryHead({
       grid=${kind.key === 'image' ? kind.grid : null}
       prefix=${kind.prefix}
       query=${query}
+      special=${special}
       colormap=${selection.colormap}
       own />`}`
 }

@@ -4,6 +4,7 @@ import { html, useMemo, useRef, useState } from './preact.js'
 import { coldest } from './picture.js'
 import { clamp, endOf, entropy, headOf, largest, range, rowOf, short } from './values.js'
 
+const NONE = []
 const SIDE = 96 // pixels of a thumbnail's longer side at most: of more rows, the maximum of each block is shown
 
 /** Return a figure of every layer and head: the service's or, of entropies, of the maps; null where it is unknown. */
@@ -41,11 +42,12 @@ function nextOf(key, at, across, count) {
  * Every head of every layer as a thumbnail: `maps` of one kind, a layer each. In the order 'index' it is a table of
  * layers and heads, else a list from the least to the largest of a figure (`figures`: the service's diagnostics of this
  * kind). Of an image (`grid`), a thumbnail is the row `query` without the `prefix`; of texts it is the matrix. `own`
- * draws each on its own scale. Arrow keys move, Enter or a click chooses.
+ * draws each on its own scale, which ends at the largest value beside those of `special` columns. Arrow keys move,
+ * Enter or a click chooses.
  */
 export function HeadGrid({
   maps, order = 'index', figures = null, chosen, onChoose, grid = null, prefix = 0, query = 0, colormap = 'viridis',
-  own = false,
+  own = false, special = NONE,
 }) {
   const box = useRef()
   const [focused, setFocused] = useState(null)
@@ -60,7 +62,13 @@ export function HeadGrid({
 
   useDrawing(() => {
     const shown = heads.map(({ map, head }) => ({ ...shownOf(map, head, grid, prefix, query), signed: map.signed }))
-    const tops = shown.map(({ values, signed }) => (grid ? endOf : largest)(values, signed))
+    const ordinary = (values, { keys }) => values.filter((_, at) => !special[at % keys])
+    const tops = shown.map(({ values, signed }, at) => {
+      if (grid) return endOf(values, signed)
+      const { map, head } = heads[at]
+      const own = special.some(Boolean) ? ordinary(headOf(map, head), map) : values
+      return largest(own.length ? own : values, signed)
+    })
     const top = Math.max(...tops)
     box.current.querySelectorAll('canvas').forEach((canvas, at) => {
       const { values, rows, columns, signed } = shown[at]
@@ -68,7 +76,7 @@ export function HeadGrid({
       const image = painted(values, rows, columns, opaque(colormap, signed), low, own ? tops[at] : top, signed)
       brushOf(canvas, columns, rows).putImageData(image, 0, 0)
     })
-  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own])
+  }, [heads, grid?.rows, grid?.columns, prefix, query, colormap, own, special])
 
   const [{ queries, keys }] = maps
   const ratio = grid ? grid.columns / grid.rows : clamp(keys / queries, 0.5, 2)

@@ -2,7 +2,7 @@ import { useAsked } from './asked.js'
 import { Curves } from './curves.js'
 import { EveryHead } from './every_head.js'
 import { useForgotten } from './look.js'
-import { mapsOf } from './looks.js'
+import { blocksOf, mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
 import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf, rolloutOf } from './selection.js'
@@ -21,7 +21,9 @@ export function Heads({ model, selection, change, input, main, objects }) {
   const found = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.id, query, signal)
     const figures = attention.diagnostics?.find((one) => one.kind === kind.name) ?? null
-    return { maps: mapsOf(attention), figures, kind }
+    const maps = mapsOf(attention)
+    const columns = blocksOf(attention.tokens[kind.key] ?? [], maps[0].keys, maps[0].pool)
+    return { maps, figures, kind, special: columns.map(({ special }) => special) }
   })
   useForgotten(found, input, main.asked)
   if (kind.layers * kind.heads < 2) return null
@@ -35,8 +37,11 @@ export function Heads({ model, selection, change, input, main, objects }) {
     : image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0
   return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
     <${EveryHead} maps=${maps} figures=${figures} kind=${shown} selection=${selection} change=${change} chosen=${chosen}
-      query=${row} out=${out}
-      choose=${({ layer, head }) => change({ method: 'raw', layer: String(layer), heads: String(head) })}>
+      query=${row} out=${out} special=${found.value?.special}
+      choose=${({ layer, head }) => {
+        change({ method: 'raw', layer: String(layer), heads: String(head) })
+        document.getElementById('look').scrollIntoView({ block: 'nearest' }) // on a phone it is far above
+      }}>
       ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
     <//>
   </section>`

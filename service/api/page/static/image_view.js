@@ -119,7 +119,8 @@ export function ImageView({
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
         label=${panel.label || 'What it looked at'} />
-      ${panel.apart && panel.signed && html`<${Legend} ...${panel} explains=${false} low=${0} />`}
+      ${panel.apart && html`<${Legend} ...${panel} explains=${false}
+        low=${panel.signed ? 0 : coldest(panel.cells ?? [0])} colormap=${selection.colormap} />`}
       ${panel.label && html`<figcaption>
         ${panel.label}${alone && `, up to ${figure(panel.most, panel.share)}`}
       </figcaption>`}

@@ -2,12 +2,13 @@ import { blobOf } from './canvas.js'
 import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
-import { foundIn, imageLook, mapsOf, textLook } from './looks.js'
+import { foundIn, imageLook, mapsOf, statesLook, textLook } from './looks.js'
 import { useObjects } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
 import { Select } from './select.js'
 import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
+import { PartsView } from './states_view.js'
 import { taskOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
 import { EXPLAINS, METHODS, SORTS, wordsOf } from './words.js'
@@ -68,6 +69,7 @@ function rowsAnswer(group, attention, { tokens = [] }) {
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
 function lookOf({ text, result }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
+  if (attention.method === 'parts') return statesLook({ ...part, against: null })
   if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
   const merged = !found.length && areMerged(attention, written)
@@ -170,8 +172,9 @@ function Looked({
       ${!one && groups.length > 1 && html`<${Select} words="Map" id="map" chosen=${String(place)}
         values=${groups.map((other, at) => [String(at), other.words])} choose=${(at) => choose(Number(at))} />`}
     </div>
-    ${image
-      ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
+    ${look.states
+      ? html`<${PartsView} look=${look} sources=${[bitmap]} selection=${selection} />`
+      : image ? html`<${ImageView} ...${shared} source=${bitmap} word=${look.words.length ? pinned : null} fixed=${!all}
           objects=${objects} ofObjects=${Boolean(look.numbers)}
           prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
       : text()}

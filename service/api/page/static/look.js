@@ -86,7 +86,10 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []
   const merged = Boolean(options.merge)
-  return textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged, found })
+  const seen = textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged, found })
+  const { method, against } = attention
+  const other = { text: answer.input.pair ?? '', written: [], heads, merged }
+  return { ...seen, opposite: against?.maps ? textLook({ ...against, method }, kind, other) : null }
 }
 
 /** Return what is drawn of the words of two texts (columns of the second) that are alike. */

@@ -69,7 +69,7 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
  * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
  * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
- * Where they have some of the rows, these are counted: maps do not say which they are. The tokens of objects are their
+ * Where they have some of the rows, maps say which; those of blocks are counted. The tokens of objects are their
  * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
  * the text in front of the rows, `subject` names all that is explained.
  */
@@ -77,7 +77,7 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   const { method } = attention
   const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
   const maps = mapsOf(attention)
-  const [{ target, targets, queries, keys, pool, objects: numbers = null }] = maps
+  const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
   const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
   const generated = kind.query === 'target'
   const behind = axes.source ? 0 : [...text].length // what the answer continues
@@ -92,6 +92,7 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   const single = targets && (merged || some) // tokens, where the axis has words
   const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
     : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+    : some && named ? named.map((row) => asked[row])
     : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
   const skip = target || whole || targets || some ? 0 : first * columns.length
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
@@ -103,7 +104,8 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   const continued = generated && !axes.source
   const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
   return {
-    rows, columns, series, apart, before: single && continued ? text : until, explains, signed: maps[0].signed,
+    rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
+    signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : until + answer,
     same: !values && !some && !numbers && kind.query === kind.key,
@@ -119,7 +121,7 @@ function objectToken({ label, object }, found) {
 }
 
 /** Return tokens; in place of some the blocks that a pooled map has: their texts, from the first to the last. */
-function blocksOf(tokens, count, pool) {
+export function blocksOf(tokens, count, pool) {
   if (!pool || tokens.length === count) return tokens
   const size = Math.ceil(tokens.length / count)
   const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')

@@ -14,6 +14,7 @@ import { PartsView, SimilarView } from './states_view.js'
 import { Streaming } from './streaming.js'
 import { taskOf, thresholdOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
+import { InPlace } from './tokens.js'
 import { percent } from './values.js'
 import { EXPLAINS, NOTHING } from './words.js'
 
@@ -102,7 +103,8 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
   const text = () => html`<${TextView} ...${shared}
     kind=${look.kind}
     playing=${playing}
-    edit=${editOf(look, change)} />`
+    edit=${editOf(look, change)} />
+    ${drawn.opposite && html`<${Opposite} look=${drawn.opposite} />`}`
   const between = () => html`<${BetweenObjects} ...${shared} kind=${look.kind} objects=${objects} source=${bitmap} />`
   const streaming = () => html`<${Streaming}
     answer=${answer}
@@ -117,6 +119,14 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
     ${view?.()}
     ${drawn && html`<${Completeness} maps=${look.attention.maps} />`}
   </section>`
+}
+
+/** The second text, where both sides of a likeness are explained. */
+function Opposite({ look: { rows, columns, series: [{ values }], signed, text } }) {
+  return html`<figure id="opposite">
+    <figcaption>The second text</figcaption>
+    <${InPlace} rows=${rows} columns=${columns} values=${values} signed=${signed} text=${text} />
+  </figure>`
 }
 
 const MOST_ERROR = 0.05 // of a difference that is explained: where values miss more of it, they say little

@@ -2,7 +2,8 @@ import { html, useRef, useState } from './preact.js'
 import { programs } from './programs.js'
 import { queryOf, send } from './service.js'
 import { taskOf } from './tasks.js'
-import { short, unpackMap } from './values.js'
+import { middleOf, short, unpackMap } from './values.js'
+import { STATES } from './words.js'
 
 const FORMS = ['png', 'npz', 'json']
 const REVOKED = 10000 // milliseconds after which the browser has begun to save a file
@@ -38,11 +39,14 @@ async function save(look, selection, form) {
 function saved({ attention, kind, options: { encoding, ...options } }, drawn, form) {
   if (form !== 'png') return options
   const { heads, row, colormap, opacity, grey, full } = drawn
+  const { sides, dtype, ...shown } = options // which a png does not have
   const fused = options.heads === 'all' ? { heads } : {} // as the page fuses or picks them
-  const one = options.attention === 'similar' && kind.grid ? { queries: kind.prefix + (Number(row) || 0) } : {}
+  const states = kind.grid && STATES.includes(options.attention)
+  const cell = row === '' ? middleOf(kind.grid) : Number(row)
+  const one = options.attention === 'similar' && kind.grid ? { queries: kind.prefix + cell } : {}
   const { signed } = unpackMap(attention.maps[0], options.attention) // it has two colours, unless one is asked for
   const ground = { ground: grey ? 'grey' : 'photo', scale: full ? 'full' : 'clipped' }
-  return { ...options, ...fused, ...one, ...(!signed && { colormap }), opacity, ...ground, width: 1024 }
+  return { ...shown, ...fused, ...one, ...((!signed || states) && { colormap }), opacity, ...ground, width: 1024 }
 }
 
 /** The request as code in three languages, what it cost, and the look as a file. */

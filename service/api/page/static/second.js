@@ -12,12 +12,12 @@ import { STATES } from './words.js'
 
 /**
  * Ask a model about the second picture that a selection names, so that the first can be compared with it by `id`:
- * {asked, input, id, embedding, bitmap, busy, refusal, again}. `picture` is the one that was chosen last. Where the
- * service has forgotten it, as the `refusal` of a look says, it is asked once more.
+ * {input, id, embedding, bitmap, busy, refusal, again}. `picture` is the one that was chosen last. Where the service
+ * has forgotten it, as the {value, refusal} of the `main` look says, it is asked once more.
  */
-export function useSecond(model, selection, picture, change, lost) {
+export function useSecond(model, selection, picture, change, main) {
   const { other } = selection
-  const wanted = model?.inputs.width && other
+  const wanted = model && comparesPictures(model, selection) && !(other === 'new' && !picture) && other
   const example = secondOf(model, other)
   const named = example === null ? { id: other, example: 'none' } : { example: other }
   const sought = useInput(wanted ? model : null, { id: '', text: '', pair: '', ...named }, picture)
@@ -25,7 +25,7 @@ export function useSecond(model, selection, picture, change, lost) {
   const options = model && taskOf(model).options(model, selection)
   const about = input ? JSON.stringify([model.name, nameOf(input), options]) : input
   const asked = useAsked(about, (signal) => question(model, input, selection, signal))
-  useForgotten({ refusal: lost, value: null }, input, asked)
+  useForgotten(main, input, asked)
   const answer = asked.behind || asked.refusal ? null : asked.value
   useLayoutEffect(() => {
     if (!answer || other !== 'new' || answer.input !== input) return
@@ -40,11 +40,15 @@ export function useSecond(model, selection, picture, change, lost) {
   }
 }
 
+/** Return whether two pictures can be compared: their embeddings, or their parts. */
+function comparesPictures(model, selection) {
+  const states = STATES.includes(methodOf(model, kindOf(model, selection), selection))
+  return Boolean(model.inputs.width) && Boolean(taskOf(model).compares || states)
+}
+
 /** Chooses the second picture, where a model compares two: an example, or one's own. */
 export function SecondInput({ model, selection, change, take }) {
-  const kind = kindOf(model, selection)
-  const compares = taskOf(model).compares || STATES.includes(methodOf(model, kind, selection))
-  if (!model.inputs.width || !compares) return null
+  if (!comparesPictures(model, selection)) return null
   const load = (file) => file && take(pictureOf(file, file.name ?? 'second.png'))
   return html`<div id="second">
     <p>Second picture, to compare</p>

@@ -2,6 +2,7 @@ import { GENERATION, taskOf } from './tasks.js'
 import { range } from './values.js'
 import { EXPLAINS, STATES } from './words.js'
 
+const MOST_EXACT = 700 // patches: the likeness of more to one another is asked for in bytes
 const DEPTH = 2 / 3 // of the layers, after which states are compared, unless another is chosen
 
 /** What is looked at, and how. What the page's address does not name has these values. */
@@ -106,10 +107,14 @@ export function layersOf(model, method) {
   return { through, fixed }
 }
 
+/** Return how many layers a method has: states are of blocks, which may have several attentions. */
+export const layersIn = (kind, method) => (STATES.includes(method) ? kind.blocks : kind.layers)
+
 /** Return the layer that is chosen; if none is, the last one, or that after which the service compares states. */
 export function layerOf(kind, { layer, method }) {
-  const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * kind.layers) - 1, 0) : kind.layers - 1
-  return layer === '' ? usual : Math.min(Number(layer), kind.layers - 1)
+  const count = layersIn(kind, method)
+  const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * count) - 1, 0) : count - 1
+  return layer === '' ? usual : Math.min(Number(layer), count - 1)
 }
 
 /** Return whether a method carries a later stage to the patches of the first: its rows are then no patches. */
@@ -150,7 +155,9 @@ export function comparisonsOf(models, model, selection, input) {
   const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
-  const alike = models.filter((one) => input?.kind !== 'kept' && one.name !== model.name && one.task === model.task
+  const byId = EXPLAINS.includes(method) && Boolean(selection.against) // which another model does not know
+  const asks = input?.kind !== 'kept' && !byId
+  const alike = models.filter((one) => asks && one.name !== model.name && one.task === model.task
     && sees(one) === sees(model))
   return [
     ['', 'nothing'],
@@ -203,7 +210,9 @@ export function optionsOf(model, selection) {
 /** Return the options of a method that compares states: of every part, and with another input where there is one. */
 function ofStates(model, kind, method, { pair, against }) {
   const other = model.inputs.width ? against && { id: against } : taskOf(model).compares && pair && { text: pair }
-  return { ...(method === 'similar' && { queries: 'all' }), ...(other && { against: other }) }
+  const cells = (kind.grid?.rows ?? 0) * (kind.grid?.columns ?? 0)
+  const all = method === 'similar' && { queries: 'all', ...(cells > MOST_EXACT && { dtype: 'uint8' }) }
+  return { ...all, ...(other && { against: other }) }
 }
 
 /** Return the options that show every head of every layer, small. */

@@ -2,10 +2,10 @@ import { Legend } from './legend.js'
 import { Picture } from './picture.js'
 import { html, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
-import { aboveOf, placeOf, scaleOf, short } from './values.js'
+import { aboveOf, middleOf, placeOf, scaleOf, short } from './values.js'
 import { TOUCH } from './words.js'
 
-const NONE = new Float32Array(0)
+const NOTHING = new Float32Array(0)
 
 /** Return how like the patches of a side are to a patch `at` of either side; null where that was not asked for. */
 function likenessOf(sides, side, at) {
@@ -31,9 +31,7 @@ const hottest = (values) => values.reduce((best, value, at) => (value > values[b
 export function SimilarView({ look: { sides }, sources, selection, change }) {
   const [over, point] = useState(null)
   const [beyond, pin] = useState(null) // the patch that is pinned in the second picture
-  const [{ rows, columns }] = sides
-  const middle = Math.floor(rows / 2) * columns + Math.floor(columns / 2)
-  const own = { side: 0, cell: pinnedOf(selection) ?? middle }
+  const own = { side: 0, cell: pinnedOf(selection) ?? middleOf(sides[0]) }
   const pinned = beyond !== null && sides[1] ? { side: 1, cell: beyond } : own
   const at = over && sides[over.side] ? over : pinned
   const found = useMemo(() => sides.map((side) => likenessOf(sides, side, at)), [sides, at.side, at.cell])
@@ -45,7 +43,7 @@ export function SimilarView({ look: { sides }, sources, selection, change }) {
     if (!side) change({ row: rowNamed(cell) })
   }
   const other = sides.length > 1 ? 1 - at.side : 0
-  const best = hottest(found[other] ?? NONE)
+  const best = hottest(found[other] ?? NOTHING)
   const markOf = (side) => (side === other && side !== at.side && found[side] ? best // what is most alike
     : side === pinned.side ? pinned.cell : null)
   const words = (side) => (sides.length < 2 ? '' : side ? 'the second picture' : 'the first picture')
@@ -55,7 +53,7 @@ export function SimilarView({ look: { sides }, sources, selection, change }) {
   return html`
     <div class=${sides.length > 1 ? 'pictures several' : 'pictures'} id="picture">
       ${sides.map((side, number) => html`<figure key=${number}>
-        <${Picture} ...${side} source=${sources[number]} cells=${heat[number] ?? NONE_OF(side)} low=${0}
+        <${Picture} ...${side} source=${sources[number]} cells=${heat[number] ?? coldOf(side)} low=${0}
           top=${scale.top} query=${markOf(number)} hovered=${over?.side === number ? over.cell : null}
           onHover=${(cell) => point(cell === null ? null : { side: number, cell })}
           onPick=${(cell) => pick(number, cell)}
@@ -70,7 +68,7 @@ export function SimilarView({ look: { sides }, sources, selection, change }) {
     </output>`
 }
 
-const NONE_OF = ({ rows, columns }) => new Float32Array(rows * columns)
+const coldOf = ({ rows, columns }) => new Float32Array(rows * columns)
 
 /** The parts of one picture, or of two, each in a colour. */
 export function PartsView({ look: { sides }, sources, selection }) {

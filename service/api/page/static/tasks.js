@@ -75,7 +75,7 @@ const VECTOR = { // `compares`: its score is how alike two texts are
   field: 'embedding',
   View: Vector,
   compares: true,
-  explained: (model, selection) => ({ ...againstOf(model, selection), ...(model.inputs.width && { sides: 'both' }) }),
+  explained: (model, selection) => ({ ...againstOf(model, selection), sides: 'both' }),
   scored: againstOf,
 }
 const MASKS = {

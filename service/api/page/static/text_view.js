@@ -106,7 +106,7 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
-    <${Tabs} view=${view} change=${change} explains=${look.explains}
+    <${Tabs} view=${view} change=${change} explains=${look.explains} alike=${look.alike}
       what=${kind.query === 'object' ? 'object' : 'token'} />
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
@@ -115,17 +115,19 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
-        ${wordsOf(kind).rows}${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
+        ${look.alike ? 'How like rows and columns are' : wordsOf(kind).rows}
+        ${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
       </p>
       <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
         explains=${look.explains} />`}
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
-function Tabs({ view, change, explains, what }) {
+function Tabs({ view, change, explains, alike, what }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
-  const meaning = explains ? `What each ${what} contributed to the marked one.` : `What the marked ${what} looks at.`
+  const meaning = explains ? `What each ${what} contributed to the marked one.`
+    : `What the marked ${what} ${alike ? 'is like' : 'looks at'}.`
   return html`<div class="tabs" role="group" aria-label="View">
     ${Object.entries(VIEWS).map(tab)}
     <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
@@ -142,7 +144,7 @@ function Swatches({ series }) {
 
 /** One look in the view that is chosen. `hover` is given the row under the pointer, `point` the column. */
 function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover, point, pin }) {
-  const { rows, columns, series, signed, explains } = look
+  const { rows, columns, series, signed, explains, alike } = look
   if (view === 'lines') {
     const coloured = series.map((one, at) => ({ ...one, signed, colour: colourOf(one, at) }))
     return html`<${Lines} rows=${rows} columns=${columns} series=${coloured} pinned=${pinned} hovered=${hovered}
@@ -154,7 +156,7 @@ function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover,
     pinned=${pinned === null ? null : { row: pinned }}
     onHover=${(cell) => (hover(cell?.row ?? null), point(cell?.column ?? null))}
     onPick=${(cell) => pin(cell?.row ?? null)}
-    label=${explains ? 'Matrix of shares' : 'Matrix of attention'} />`
+    label=${explains ? 'Matrix of shares' : alike ? 'Matrix of likeness' : 'Matrix of attention'} />`
   const inPlace = ({ name, values }) => html`<${InPlace} key=${name}
     rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
     text=${look.text} before=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`

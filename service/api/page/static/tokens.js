@@ -34,8 +34,8 @@ export function shares(weights, owners, count, signed) {
   return sums.map((sum) => sum / most)
 }
 
-/** Return in words what a row looks at: its largest three, or one column. `sure` is the row's probability if known. */
-export function readout({ rows, columns, values, row, column = null, sure, explains = false }) {
+/** Return in words what a row looks at, or is like: its largest three, or one column; its probability if `sure`. */
+export function readout({ rows, columns, values, row, column = null, sure, explains = false, alike = false }) {
   const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
   const where = ({ span, sequence }) =>
     span ? ` at character ${span[0]}${sequence ? ' of the second text' : ''}` : ''
@@ -43,9 +43,8 @@ export function readout({ rows, columns, values, row, column = null, sure, expla
   const best = [...columns.keys()].filter((key) => weights[key] > 0)
     .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
   const who = `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
-  const verb = explains ? 'owes' : 'looks'
-  const link = explains ? 'to' : 'at'
-  return column === null ? `${who} ${verb} ${explains ? 'most to' : 'most at'} ${best.map(at).join(', ') || 'nothing'}`
+  const [verb, link] = explains ? ['owes', 'to'] : alike ? ['is', 'like'] : ['looks', 'at']
+  return column === null ? `${who} ${verb} most ${link} ${best.map(at).join(', ') || 'nothing'}`
     : `${who} ${verb} ${link} ${at(column)}`
 }
 

@@ -13,6 +13,9 @@ export function percent(share, digits = 1) {
 /** Return where a cell of a grid is, in words. */
 export const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
 
+/** Return the cell in the middle of a grid. */
+export const middleOf = ({ rows, columns }) => Math.floor(rows / 2) * columns + Math.floor(columns / 2)
+
 /** Return a share as a length of a style. */
 export const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 
@@ -38,10 +41,10 @@ export function unpackMap(map, method) {
   return { ...map, values, heads, queries, keys, signed, size: map.pool ?? { queries, keys } }
 }
 
-function decoded({ values, dtype, scale = 1, offset = 0 }) {
+function decoded({ values, dtype, scale, zero = 0 }) {
   const bytes = Uint8Array.fromBase64?.(values) ?? Uint8Array.from(atob(values), (one) => one.charCodeAt(0))
   if (dtype !== 'uint8') return new Float32Array(bytes.buffer)
-  return Float32Array.from(bytes, (byte) => byte * scale + offset)
+  return Float32Array.from(bytes, (byte) => (byte - zero) * Math.abs(byte - zero) * scale)
 }
 
 /** Return one head's values, (queries, keys), without a copy. */
