@@ -1,6 +1,5 @@
 """What a model looked at: maps as arrays, their tokens, and a map as heat over the picture that was sent."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from regard.bertviz import keywords
 from regard.errors import BadInput
 from regard.heat import Box, scaled, spread
-from regard.objects import Detected, read_box, read_detected
+from regard.objects import Detected
 
 Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts", "best"]
 """How maps are computed; the service's docs/attention.md says which to take for which question."""
@@ -35,7 +34,8 @@ class AttentionOptions(TypedDict, total=False):
     """Of a detector: the probability from which an object counts as found, and has a row; else that of the answer."""
     against: Mapping[str, object] | object
     """What it is explained against: a class or a token (`{"label": "7"}`), or for embeddings the other input, as the
-    model takes it (a text, a picture), or a result that was answered for it."""
+    model takes it (a text, a picture), or a result that was answered for it; of libra and integrated a list of two:
+    what makes it like the first rather than like the second."""
     sides: Literal["own", "both"]
     baseline: Literal["empty", "mask", "padding", "zero"]
     steps: bool | int
@@ -230,9 +230,15 @@ class Attention:
             values = (values[patches] if looks_from_patches else values).mean(0)
         grid = values[patches].reshape(one.grid or self.grid)
         return spread(
-            scaled(grid, signed=one.signed) if scale else grid, self.size, self.box,
+            self._scaled(grid, one) if scale else grid, self.size, self.box,
             smooth=smooth, outside=outside, orientation=1 if upright else self.orientation,
         )  # fmt: skip
+
+    def _scaled(self, grid: Array, one: Map) -> Array:
+        """Return values as the service colours them: likeness from 0, and raw weights that may be negative by sign."""
+        if self.method == "similar":
+            return scaled(grid.clip(min=0), signed=False)
+        return scaled(grid, signed=one.signed or (self.method == "raw" and not one.normalized))
 
     def colours(
         self,
@@ -314,87 +320,3 @@ def _checked(subject: str, index: int, length: int) -> int:
     if not -length <= index < length:
         raise BadInput(f"{subject}: must be {-length} to {length - 1}, given {index}")
     return index
-
-
-def read_attention(json: Json) -> Attention:
-    """Return the attention of one input from the service's JSON. Raises KeyError, TypeError or ValueError."""
-    axes = {axis: found for axis, found in json["tokens"].items() if isinstance(found, list)}
-    objects = axes.pop("object", ())
-    tokens = {axis: [_token(one) for one in found] for axis, found in axes.items()}
-    image, opposite = json.get("image"), json.get("against")
-    return Attention(
-        method=json["method"],
-        maps=[read_map(one) for one in json["maps"]],
-        tokens=tokens,
-        grid=_grid(json["tokens"]["grid"]) if image else None,
-        prefix=json["tokens"]["prefix"] if image else 0,
-        size=(image["width"], image["height"]) if image else None,
-        orientation=image["orientation"] if image else 1,
-        box=read_box(image["box"]) if image else None,
-        objects=[read_detected(one) for one in objects],
-        diagnostics=[_diagnosis(one) for one in json.get("diagnostics") or ()],
-        evaluation=_evaluation(json["evaluation"], json["method"]) if json.get("evaluation") else None,
-        against=read_attention({**opposite, "method": json["method"]}) if opposite and "maps" in opposite else None,
-        json=json,
-    )
-
-
-def read_map(json: Json) -> Map:
-    """Return a map from the service's JSON, whose values are lists or base64."""
-    values, shape = json["values"], tuple(json["shape"])
-    if isinstance(values, str):
-        array = np.frombuffer(base64.b64decode(values), json["dtype"]).reshape(shape)
-        array = array * json.get("scale", 1) + json.get("offset", 0)
-    else:
-        array = np.array(values).reshape(shape)
-    return Map(
-        name=json["name"],
-        kind=json["kind"],
-        layer=json["layer"],
-        heads=json["heads"],
-        normalized=json["normalized"],
-        signed=json.get("signed", False),
-        values=array.astype(np.float32),
-        target=json.get("target"),
-        objects=_objects_of_rows(json),
-        targets=json.get("targets", ()),
-        grid=_grid(json["grid"]) if json.get("grid") else None,
-        details={name: value for name, value in json.items() if name != "values"},
-    )
-
-
-def _grid(json: Json) -> tuple[int, int]:
-    return json["rows"], json["columns"]
-
-
-def _objects_of_rows(json: Json) -> Sequence[int]:
-    """Return the number of each row's object: of those that are found, or of the one that is explained."""
-    explained = (json.get("target") or {}).get("object")
-    found: Sequence[int] = json.get("objects", () if explained is None else (explained,))
-    return found
-
-
-def _token(json: Json) -> Token:
-    span = json["span"]
-    return Token(json["text"], (span[0], span[1]) if span else None, json["special"], json.get("sequence"))
-
-
-def _diagnosis(json: Json) -> Diagnosis:
-    sinks = [Sink(**one) for one in json.get("sinks", ())]
-    figures = {name: value for name, value in json.items() if isinstance(value, list) and name != "sinks"}
-    heads = {name: np.array(value, np.float64) for name, value in figures.items()}
-    return Diagnosis(json["kind"], json["max_entropy"], heads, sinks)
-
-
-def _evaluation(json: Json, method: str) -> Evaluation:
-    """Return the curves of one map beside the random order's, or those of all methods."""
-    found = []
-    for curve in json.get("curves", ()):
-        found += [_curve(method, curve["name"], curve), _curve("random", curve["name"], curve["random"])]
-    for compared in json.get("compare", ()):
-        found += [_curve(compared["method"], name, compared[name]) for name in ("deletion", "insertion")]
-    return Evaluation(json["measure"], np.array(json["fractions"]), found, json.get("target"))
-
-
-def _curve(method: str, name: Literal["deletion", "insertion"], json: Json) -> Curve:
-    return Curve(method, name, np.array(json["probabilities"]), json["area"])

@@ -13,10 +13,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from PIL import Image
 
-from regard.attention import Attention, Json, read_attention, read_map
+from regard.attention import Attention, Json
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
 from regard.inputs import CHANNELS, Encoded, encode
 from regard.models import Description, read_description
+from regard.reading import read_attention, read_map
 from regard.results import Asked, Asker, R, Result, read_result
 from regard.tasks import task_of
 from regard.tasks.generation import GENERATE, Generation, StreamedToken
@@ -222,15 +223,22 @@ def against(model: Description, options: Json) -> Json:
     """Return options of attention in which `against` is what the service takes, whatever the other input is given as.
 
     A result stands for its input, by id. Anything else that the model takes stands for itself: a text, or a picture as
-    `encode_picture` takes it, which may also stand under `image`. Raises BadInput for what is neither.
+    `encode_picture` takes it, which may also stand under `image`. A list of two stands for the first rather than the
+    second. Raises BadInput for what is neither.
     """
     given = options.get("against")
     if given is None:
         return options
+    two = isinstance(given, list | tuple)
+    return {**options, "against": [_other(model, one) for one in given] if two else _other(model, given)}
+
+
+def _other(model: Description, given: object) -> Json:
+    """Return what something is explained against, as the service takes it."""
     if not isinstance(given, Mapping):
         name = "id" if isinstance(given, Result) else "image" if model.takes_images else "text"
         given = {name: given}
-    return {**options, "against": {name: _named(name, value) for name, value in given.items()}}
+    return {name: _named(name, value) for name, value in given.items()}
 
 
 def _named(name: str, value: object) -> object:
@@ -269,7 +277,7 @@ def _word(given: object) -> str:
     value = plain(given)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, dict):
+    if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict) for one in value)):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
         return ",".join(map(str, value))

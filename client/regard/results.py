@@ -20,12 +20,12 @@ from regard.attention import (
     Map,
     Method,
     PictureOptions,
-    read_attention,
 )
 from regard.errors import BadInput, RegardError
 from regard.inline import document
 from regard.inputs import Encoded
 from regard.models import Description
+from regard.reading import read_attention
 from regard.showing import as_png, bundle, checked_path, data_url, opened
 
 R = TypeVar("R", bound="Result")

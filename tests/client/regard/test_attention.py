@@ -3,7 +3,7 @@ import base64
 import numpy as np
 import pytest
 from regard import BadInput
-from regard.attention import read_attention, read_map
+from regard.reading import read_attention, read_map
 
 from tests.client import conftest
 
@@ -33,8 +33,10 @@ def test_values_are_lists_or_the_bytes_of_floats_or_of_steps():
     np.testing.assert_array_equal(found, values)
     steps = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     encoded = base64.b64encode(steps.tobytes()).decode()
-    found = read_map(mapped(steps) | {"values": encoded, "dtype": "uint8", "scale": 0.5, "offset": -1}).values
-    np.testing.assert_array_equal(found, steps * 0.5 - 1)
+    found = read_map(mapped(steps) | {"values": encoded, "dtype": "uint8", "scale": 0.5, "zero": 3}).values
+    np.testing.assert_array_equal(
+        found, [[[0.5 * (n - 3) * abs(n - 3) for n in row] for row in head] for head in steps.astype(float)]
+    )
     assert found.dtype == np.float32
 
 

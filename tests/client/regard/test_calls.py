@@ -251,6 +251,9 @@ def test_another_input_is_given_as_the_model_takes_it_or_as_its_answer(tmp_path)
     for given in (answer, {"id": answer}):
         assert calls.against(pictures, {"against": given}) == {"against": {"id": answer.id}}
     assert calls.against(MODEL, {"against": "a text"}) == {"against": {"text": "a text"}}
+    two = calls.against(MODEL, {"against": ["a text", {"id": "1"}]})
+    assert two == {"against": [{"text": "a text"}, {"id": "1"}]}
+    assert calls.stored_attention(result(), two).query["against"] == '[{"text": "a text"}, {"id": "1"}]'
     assert calls.against(MODEL, {"against": {"label": "7"}, "digits": 3}) == {"against": {"label": "7"}, "digits": 3}
     assert calls.against(MODEL, {"digits": 3}) == {"digits": 3}
     for wrong, words in ((5, "picture: must be a path, bytes"), (str(tmp_path / "rde.png"), "cannot be read")):

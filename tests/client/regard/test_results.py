@@ -107,7 +107,7 @@ class Service:
 
     def look(self, result, method, **options):
         self.asked.append((method, options))
-        return regard.attention.read_attention(ATTENTION)
+        return regard.reading.read_attention(ATTENTION)
 
 
 def test_shorter_ways_ask_for_what_they_need():

@@ -16,7 +16,7 @@ class Detector:
 
     def look(self, result, method, **options):
         self.asked.append((method, options))
-        return regard.attention.read_attention(looked(mapped(np.ones((1, 1, 6), np.float32))))
+        return regard.reading.read_attention(looked(mapped(np.ones((1, 1, 6), np.float32))))
 
 
 def found(*objects, client=None):
