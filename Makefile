@@ -141,7 +141,7 @@ bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside Py
 bench-clients: .venv/.bench-$(EXTRA) $(foreach name,digits minilm dates-clm,$(call MANIFEST,$(name))) ## what other protocols cost beside our own, and aiperf as the load (needs wrk)
 	@$(BIN)/python -m benchmarks.clients $(ARGS)
 
-bench-page: .venv/.dev-$(EXTRA) $(foreach name,digits minilm,$(call MANIFEST,$(name))) ## how fast the page is in a browser: first picture, heads, a drawing's answer, hover (needs chromium)
+bench-page: .venv/.dev-$(EXTRA) $(foreach name,digits minilm photos,$(call MANIFEST,$(name))) ## how fast the page is in a browser: first picture, heads, a drawing's answer, hover (needs chromium)
 	@$(BIN)/python -m benchmarks.page $(ARGS)
 
 gpu-kit: .venv/.dev-$(EXTRA) ## what is carried to a machine with a GPU and without a network, to measure there for minutes

@@ -4,11 +4,14 @@ First picture: from the navigation of a browser that has nothing yet, to the fir
 first example. Heads: 12 layers of 12 heads of a text of 178 tokens, from the end of the answer to the frame in which
 all are drawn (minilm has 6 layers, so its answer is doubled on the way). Pen-up: from the pen's lift over the drawing
 area to the frame with the answer, and to that with its picture. Hover: from the pointer's event to the token's row.
+Photograph: as the first picture, of photos' first example, less the time of one prediction with the attention that is
+shown. Part: from the pointer's event over one photograph to the frame in which the other shows what is like it.
 """
 
 import argparse
 import statistics
 import tempfile
+import time
 from pathlib import Path
 
 from benchmarks.browser import chromium
@@ -63,13 +66,36 @@ HOVER = """async () => {
   return times
 }"""
 
+PART = """async () => {
+  const [cells] = document.querySelectorAll('#picture .cells')
+  const other = document.querySelectorAll('#picture canvas')[1]
+  const { left, top, width, height } = cells.getBoundingClientRect()
+  const frame = () => new Promise((done) => requestAnimationFrame(done))
+  const times = []
+  for (let at = 0; at < 40; at++) {
+    const before = other.toDataURL()
+    await frame()
+    const begin = performance.now()
+    const [across, down] = [(at % 16) + 0.5, ((7 * at) % 16) + 0.5]
+    const point = { clientX: left + (across * width) / 16, clientY: top + (down * height) / 16, bubbles: true }
+    cells.dispatchEvent(new PointerEvent('pointermove', point))
+    let passed = 0
+    do {
+      await frame()
+      passed = performance.now() - begin
+    } while (other.toDataURL() === before)
+    times.push(passed)
+  }
+  return times
+}"""
 
-def first_picture(browser, base):
+
+def first_picture(browser, base, model="digits"):
     """Return the seconds until a new browser shows a picture."""
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     context.add_init_script(FIRST_PICTURE)
     page = context.new_page()
-    page.goto(f"{base}/#model=digits")
+    page.goto(f"{base}/#model={model}")
     page.wait_for_function("() => window.firstPicture")
     seconds = page.evaluate("window.firstPicture") / 1000
     context.close()
@@ -124,6 +150,33 @@ def pen_up(browser, base):
     return taken["answer"] / 1000, taken["picture"] / 1000
 
 
+def parts(browser, base):
+    """Return the seconds of each hover over a photograph until another one shows what is like the part."""
+    page = browser.new_context(viewport={"width": 1440, "height": 1000}).new_page()
+    page.goto(f"{base}/#model=photos&example=1&other=3&method=similar")
+    page.wait_for_function("() => document.querySelectorAll('#picture canvas').length === 2")
+    page.wait_for_selector("body[data-busy=false]")
+    hovers = [one / 1000 for one in page.evaluate(PART)]
+    page.context.close()
+    return hovers
+
+
+def predicted(client, runs):
+    """Return the median seconds of a prediction of a photograph with the attention that the page shows."""
+    usual = client.get("/v1/models/photos").json()["attention"]["usual"]
+    query = {**usual, "attention": usual["method"]}
+    del query["method"]
+    content, seconds = client.get("/v1/models/photos/examples/0").content, []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        answer = client.post(
+            "/v1/models/photos/embed", params=query, content=content, headers={"Content-Type": "image/jpeg"}
+        )
+        assert answer.status_code == 200, answer.text
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds)
+
+
 def text_of(client, tokens):
     """Return a text of this number of tokens of minilm, with those that its tokenizer adds."""
     words = "the violin is on the table and she plays it well every day of the year ".split()
@@ -137,7 +190,7 @@ def text_of(client, tokens):
 def measure(artifacts, runs):
     """Return what was measured, (name, goal in seconds, seconds of each run)."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("digits", "minilm"):
+        for name in ("digits", "minilm", "photos"):
             (Path(folder) / name).symlink_to((artifacts / name).resolve())
         with served(folder) as client, chromium() as browser:
             base = str(client.base_url).rstrip("/")
@@ -146,12 +199,17 @@ def measure(artifacts, runs):
             pictures = [first_picture(browser, base) for _ in range(runs)]
             drawn, hovers = zip(*(heads(browser, base, text) for _ in range(runs)), strict=True)
             answers, looks = zip(*(pen_up(browser, base) for _ in range(runs)), strict=True)
+            alone = predicted(client, runs)
+            photographs = [first_picture(browser, base, "photos") - alone for _ in range(runs)]
+            alike = [one for _ in range(runs) for one in parts(browser, base)]
     return [
         ("first picture, cold", 1.0, pictures),
         (f"12 x 12 heads of {TOKENS} tokens, once fetched", 0.5, drawn),
         ("pen-up to answer", 0.3, answers),
         ("pen-up to picture", None, looks),
         (f"hover, {TOKENS} tokens in place", 0.016, [one for some in hovers for one in some]),
+        ("photograph, beyond its prediction", 1.5, photographs),
+        ("hover of a part, seen in the other photograph", 0.05, alike),
     ]
 
 

@@ -20,7 +20,7 @@ Change: TypeAlias = tuple[Callable[[Image.Image], Image.Image], Callable[[Points
 PATCHES = 200
 """How many patches of the four photographs together are looked for."""
 NEAR = 1.5
-"""The hottest patch is right within one patch: its middle is at most so many sides of a patch from where it should be,
+"""The hottest patch is right within one patch: its middle is at most this number of a patch's sides from the place,
 which need not be the middle of one."""
 LAYERS = (5, 7, 9, 11)
 

@@ -43,8 +43,12 @@ DIGITS = {
     ),
     "prefix": (put("attention.0.prefix", 2), "must have prefix and grid of 50 tokens together, given 51"),
     "negative prefix": (put("attention.0.prefix", -1), "must have a prefix of 0 or more, given -1"),
+    "states that no method compares": (
+        put("attention.0.methods", ["raw", "rollout", "norm"]),
+        "must compare states of encoder exactly if the graph returns them",
+    ),
     "a graph without its method": (
-        put("attention.0.methods", ["raw", "rollout", "norm", "relevance", "integrated"]),
+        put("attention.0.methods", ["raw", "rollout", "norm", "relevance", "integrated", "similar", "parts"]),
         "must have a graph of libra exactly if some kind has the method",
     ),
     "task of a score": (
