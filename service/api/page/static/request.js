@@ -42,8 +42,8 @@ function saved({ attention, kind, options: { encoding, ...options } }, drawn, fo
   const { sides, dtype, ...shown } = options // which a png does not have
   const fused = options.heads === 'all' ? { heads } : {} // as the page fuses or picks them
   const states = kind.grid && STATES.includes(options.attention)
-  const cell = row === '' ? middleOf(kind.grid) : Number(row)
-  const one = options.attention === 'similar' && kind.grid ? { queries: kind.prefix + cell } : {}
+  const cell = () => (row === '' ? middleOf(kind.grid) : Number(row))
+  const one = options.attention === 'similar' && kind.grid ? { queries: kind.prefix + cell() } : {}
   const { signed } = unpackMap(attention.maps[0], options.attention) // it has two colours, unless one is asked for
   const ground = { ground: grey ? 'grey' : 'photo', scale: full ? 'full' : 'clipped' }
   return { ...shown, ...fused, ...one, ...((!signed || states) && { colormap }), opacity, ...ground, width: 1024 }
