@@ -71,12 +71,12 @@ def test_a_part_that_is_clicked_stays(visit, embedding):
 
 def test_the_cosine_is_said_and_what_speaks_for_it_is_drawn_on_both(visit, embedding):
     page = visit(base=embedding).at()
-    assert page.locator("#likeness").count() == 0
+    assert page.locator(".likeness").count() == 0
     assert page.locator("[name=method][value=libra]").count() == 0
     page.locator("#second-1").click()
     settled(page)
-    page.locator("#likeness").wait_for()
-    cosine = float(page.locator("#likeness strong").inner_text())
+    page.locator(".likeness").wait_for()
+    cosine = float(page.locator(".likeness strong").inner_text())
     assert -1 <= cosine < 1
     page.locator("[name=method][value=libra]").check(force=True)
     settled(page)
@@ -86,7 +86,7 @@ def test_the_cosine_is_said_and_what_speaks_for_it_is_drawn_on_both(visit, embed
     page.locator("#no-second").click()
     settled(page)
     assert page.locator("#picture canvas").count() == 1
-    assert page.locator("#likeness").count() == 0
+    assert page.locator(".likeness").count() == 0
 
 
 def test_parts_are_coloured_in_both(visit, embedding):

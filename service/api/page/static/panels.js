@@ -71,6 +71,7 @@ export function Answers({
         model=${model} embedding=${results[0].embedding} choose=${(example) => about({ example })} />`}
       ${others && html`<div class=${compared.busy ? 'stale' : ''}>
         <h3>${compared.there}</h3>
+        <${Likeness} one=${others[0].embedding} other=${second.embedding} />
         <${viewOf(others[0])} ...${shared} results=${others}
           before=${others[0].embedding && compared.look.model.name !== model.name ? null : answer?.results} />
       </div>`}

@@ -12,7 +12,7 @@ import { STATES } from './words.js'
 
 /**
  * Ask a model about the second picture that a selection names, so that the first can be compared with it by `id`:
- * {input, id, embedding, bitmap, busy, refusal, again}. `picture` is the one that was chosen last. Where the service
+ * {id, embedding, bitmap, busy, refusal, again}. `picture` is the one that was chosen last. Where the service
  * has forgotten it, as the {value, refusal} of the `main` look says, it is asked once more.
  */
 export function useSecond(model, selection, picture, change, main) {
@@ -34,7 +34,7 @@ export function useSecond(model, selection, picture, change, main) {
   }, [answer?.id])
   const refusal = wanted ? sought.refusal ?? asked.refusal : null
   return {
-    input, refusal, again: asked.refusal ? asked.again : sought.again,
+    refusal, again: asked.refusal ? asked.again : sought.again,
     id: answer?.id ?? '', embedding: answer?.results?.[0].embedding, bitmap: answer?.input.bitmap,
     busy: Boolean(wanted) && !refusal && !answer,
   }
@@ -63,8 +63,8 @@ export function SecondInput({ model, selection, change, take }) {
   </div>`
 }
 
-/** How alike two embeddings are. */
+/** How alike an embedding is to that of the second picture. */
 export function Likeness({ one, other }) {
   if (!one || !other) return null
-  return html`<p id="likeness"><strong>${short(cosine(one, other))}</strong> cosine with the second picture</p>`
+  return html`<p class="likeness"><strong>${short(cosine(one, other))}</strong> cosine with the second picture</p>`
 }

@@ -25,8 +25,8 @@ function scaleFor(heat, sought, full) {
 const hottest = (values) => values.reduce((best, value, at) => (value > values[best] ? at : best), 0)
 
 /**
- * Parts of one picture, or of two, that are alike: those like the patch that is pointed at, or pinned, in either. Of
- * the first picture it is the middle one before.
+ * Parts of one picture, or of two, that are alike: those like the patch that is pointed at, or pinned, in either.
+ * Before anybody points, it is the patch in the middle of the first.
  */
 export function SimilarView({ look: { sides }, sources, selection, change }) {
   const [over, point] = useState(null)
@@ -49,7 +49,7 @@ export function SimilarView({ look: { sides }, sources, selection, change }) {
   const words = (side) => (sides.length < 2 ? '' : side ? 'the second picture' : 'the first picture')
   const nearest = sides.length > 1 && found[other]?.length
     ? `Most alike in ${words(other)}: ${placeOf(best, sides[other].columns)}, cosine ${short(found[other][best])}.` : ''
-  const same = over && sides.length === 1 ? '' : TOUCH ? 'Touch a part.' : 'Point at a part; click it to keep it.'
+  const hint = over && sides.length === 1 ? '' : TOUCH ? 'Touch a part.' : 'Point at a part; click it to keep it.'
   return html`
     <div class=${sides.length > 1 ? 'pictures several' : 'pictures'} id="picture">
       ${sides.map((side, number) => html`<figure key=${number}>
@@ -63,7 +63,7 @@ export function SimilarView({ look: { sides }, sources, selection, change }) {
     </div>
     <${Legend} ...${scale} colormap=${colormap} />
     <output class="readout">
-      ${[`Like ${placeOf(at.cell, sides[at.side].columns)}${words(at.side) && ` of ${words(at.side)}`}.`, nearest, same]
+      ${[`Like ${placeOf(at.cell, sides[at.side].columns)}${words(at.side) && ` of ${words(at.side)}`}.`, nearest, hint]
         .filter(Boolean).join('\n')}
     </output>`
 }
@@ -76,7 +76,7 @@ export function PartsView({ look: { sides }, sources, selection }) {
   return html`
     <div class=${sides.length > 1 ? 'pictures several' : 'pictures'} id="picture">
       ${sides.map((side, number) => html`<figure key=${number}>
-        <${Picture} ...${side} source=${sources[number]} colours=${side.colours} opacity=${Number(opacity)}
+        <${Picture} ...${side} source=${sources[number]} opacity=${Number(opacity)}
           smooth=${Boolean(smooth)} grey=${Boolean(grey)} label="Parts, each in a colour" />
       </figure>`)}
     </div>
