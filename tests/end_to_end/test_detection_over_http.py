@@ -343,6 +343,21 @@ def test_a_sequence_has_rows_of_a_class_token_patches_and_objects(client):
     assert (kind["prefix"], kind["suffix"], kind["grid"]) == (1, OBJECTS, {"rows": GRID[0], "columns": GRID[1]})
 
 
+def test_found_objects_of_a_sequence_are_compared_with_the_patches_of_both_pictures(client):
+    other = client.post("/v1/models/sequence/detect", content=SENT[1], headers=PNG).json()["id"]
+    asked = {"model": "sequence", "method": "similar", "queries": "found", "against": json.dumps({"id": other})}
+    seen = attention(client, SENT[0], **asked)
+    own, theirs = seen["maps"][0], seen["against"]["maps"][0]
+    found = [one["object"] for one in Definition("sequence").found(PICTURES[0], (WIDTH, HEIGHT))]
+    assert own["objects"] == theirs["objects"] == found
+    assert own["shape"] == theirs["shape"] == [1, len(found), 1 + CELLS + OBJECTS]
+    assert len(seen["against"]["tokens"]["object"]) == OBJECTS
+    for more in ({}, {"method": "parts", "queries": None}):
+        given = {name: value for name, value in ({**asked, **more}).items() if value is not None}
+        picture = post(client, "attention", SENT[0], **given, format="png")
+        assert picture.headers["content-type"] == "image/png", picture.text
+
+
 # what explains an object
 
 
