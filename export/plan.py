@@ -209,10 +209,10 @@ class Source(Inputs):
         traced = copy.copy(self.traced)  # which shares the definition and its weights
         traced.kinds = kinds
         surplus = [f"{kind.name}.{what}" for kind in kinds for what in ("discard", "sinks") if method == "rollout"]
-        unread = () if traced.last_states else self.traced.last_states  # no method is left that compares states
-        if unread:
+        unread: list[str] = []
+        if self.traced.last_states and not traced.last_states:  # no method is left that compares states
             surplus += [f"{kind.name}.after" for kind in kinds]
-        unread = [*unread, *(f"{kind.name}.states" for kind in kinds if unread)]
+            unread = [*self.traced.last_states, *(f"{kind.name}.states" for kind in kinds)]
 
         def changed(plan: Plan) -> Plan:
             module = traced if plan.module is self.traced else plan.module

@@ -43,11 +43,11 @@ async def predict(
     compared = await read_others(call, truncate=truncate)
     given = [*call.inputs, *(one.given for one in compared)]
     cut = [truncate] * len(call.inputs) + [one.truncate for one in compared]
-    likely = _run(query, modality.likely_lengths(given), len(call.inputs))
+    likely = _lengths_of_runs(query, modality.likely_lengths(given), len(call.inputs))
     queue, cost = served.cost(likely, query)
     with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut, count=len(call.inputs))
-    lengths = _run(query, [one.lengths for one in pending], len(call.inputs))
+    lengths = _lengths_of_runs(query, [one.lengths for one in pending], len(call.inputs))
     opposite = [pending.pop() for _ in compared][::-1]
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
@@ -109,7 +109,9 @@ def _possible(
     return in_time(query, served.seconds_for(query, cost), queue.deadline)
 
 
-def _run(query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int) -> list[Mapping[str, int]]:
+def _lengths_of_runs(
+    query: AttentionQuery | None, lengths: list[Mapping[str, int]], count: int
+) -> list[Mapping[str, int]]:
     """Return the lengths of what attention is computed of: of the first `count` inputs, and of the compared one.
 
     Of that once where states are compared, or for each input where both sides of an embedding are explained.

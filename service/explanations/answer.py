@@ -121,9 +121,10 @@ class AttentionAnswer:
         return replace(self, maps=maps)
 
     def drawable(self) -> "AttentionAnswer":
-        """Return maps as a picture shows them: without what would outshine the rest, or is less than nothing.
+        """Return maps as a picture shows them.
 
-        That is the identity that relevance starts from, and over an image how unlike a part is to the one asked for.
+        Relevance is without the identity that it starts from, which would outshine the rest; over an image, a likeness
+        below 0 is 0.
         """
         if self.query.by_states and self.picture:
             return replace(self, maps=[replace(one, values=one.values.clip(min=0)) for one in self.maps])

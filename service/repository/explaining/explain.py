@@ -11,6 +11,7 @@ from service.arrays import Array
 from service.batching.admission import Priority
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
 from service.explanations.query import AttentionQuery
+from service.explanations.states import SMALLEST_LENGTH
 from service.inputs.model_input import ModelInput, Pair, Text, Token
 from service.repository.explaining.gradients import (
     Explained,
@@ -21,7 +22,7 @@ from service.repository.explaining.gradients import (
     parts_of,
 )
 from service.repository.explaining.states import compare_states
-from service.repository.explaining.subjects import SMALLEST_LENGTH, evaluation_of, generated, predicted
+from service.repository.explaining.subjects import evaluation_of, generated, predicted
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import AttentionResult, Prediction, ServedModel

@@ -69,7 +69,7 @@ class Predictor(ServedModel):
         Texts differ in length, and so do the seconds that a cost takes.
         """
         known = query.rules.path and self.manifest.image is not None
-        return self.gradient_lanes["integrated"].rate.seconds_for(cost) if known else 0.0
+        return self.gradient_lanes[query.method].rate.seconds_for(cost) if known else 0.0  # type: ignore[index] # a path's
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
         """Return what a gradient method explains of an input."""
