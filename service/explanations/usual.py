@@ -12,7 +12,7 @@ PRETRAINED = {"method": "rollout", "sinks": "out", "discard": 0.9}
 """Of a real ViT whose methods were not measured: without heads that look at one patch from everywhere, and of each
 layer the largest tenth. How much of it is seen stands in docs/quality.md."""
 TRIED_ON = ("dinov2",)
-"""The families on which that was tried."""
+"""The families on which that was tried: no other real ViT was to be had."""
 FIRST = ("libra", "rollout", "raw")
 """Else the first of these that a model has."""
 LOWER_IS_BETTER = "lower is better"

@@ -89,6 +89,48 @@ def test_the_cosine_is_said_and_what_speaks_for_it_is_drawn_on_both(visit, embed
     assert page.locator(".likeness").count() == 0
 
 
+def test_a_third_picture_is_what_it_is_not_like(visit, embedding):
+    page = visit(base=embedding).at(method="libra", other="1")
+    assert page.locator("#third-2").count() == 1
+    page.locator("#third-2").click()
+    settled(page)
+    looks = [one for one in asked(page, "/v1/attention/") if one.get("attention") == "libra"]
+    first, second = json.loads(looks[-1]["against"])
+    assert first.keys() == second.keys() == {"id"}
+    assert first != second
+    assert "sides" not in looks[-1]
+    assert page.locator("#picture canvas").count() == 1
+    assert [one.split()[-3:] for one in page.locator(".likeness").all_inner_texts()] == [
+        ["the", "second", "picture"], ["the", "third", "picture"],
+    ]  # fmt: skip
+    page.locator("#evaluation summary").click()
+    page.get_by_text("leave out the third").wait_for()
+    page.locator("[name=method][value=relevance]").check(force=True)
+    settled(page)
+    assert page.locator("#third-2").count() == 0, "its shares do not add up: it is of one likeness"
+    assert page.locator("#picture canvas").count() == 2
+    page.locator("[name=method][value=libra]").check(force=True)
+    settled(page)
+    page.locator("#no-third").click()
+    settled(page)
+    assert page.locator("#picture canvas").count() == 2
+
+
+def test_a_third_text_is_what_it_is_not_like(go):
+    page = go(
+        model="minilm", text="The violin is on the table.", pair="She bought a violin.", method="libra", view="place"
+    )
+    assert page.locator("#opposite").count() == 1
+    page.locator("#third input").fill("The chair is under the table.")
+    page.locator("#third button").click()
+    settled(page)
+    looks = [one for one in asked(page, "/v1/attention/") if one.get("attention") == "libra"]
+    assert json.loads(looks[-1]["against"]) == [
+        {"text": "She bought a violin."}, {"text": "The chair is under the table."},
+    ]  # fmt: skip
+    assert page.locator("#opposite").count() == 0
+
+
 def test_parts_are_coloured_in_both(visit, embedding):
     page = visit(base=embedding).at(method="parts", example="0", other="0")
     first, second = drawn(page)

@@ -34,6 +34,9 @@ const STATES = ['similar', 'parts']
 /** Methods that explain a score. */
 const EXPLAINS = ['relevance', 'libra', 'integrated']
 
+/** Methods that explain why an input is like a second one rather than like a third. */
+const RATHER = ['libra', 'integrated']
+
 const KINDS = { // what looks at what; what the answer looks at comes first
   cross: { name: 'answer → input', rows: 'From the answer (rows) to the text (columns)' },
   decoder: { name: 'answer → itself', rows: 'From the answer (rows) to all that was before (columns)' },
@@ -63,7 +66,7 @@ const ORDERS = {
   special: 'share on special tokens',
 }
 
-return { TOUCH, NOTHING, METHODS, STATES, EXPLAINS, SORTS, wordsOf, ORDERS }
+return { TOUCH, NOTHING, METHODS, STATES, EXPLAINS, RATHER, SORTS, wordsOf, ORDERS }
 })()
 const $values_js = (() => {
 /** Return a number in three digits. */
@@ -653,7 +656,8 @@ function levels(low, top, signed) {
 
 return { SERIES, AGAINST, FOR, COLORMAP_NAMES, paletteOf, opaque, translucent, levels }
 })($tables_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Found, Threshold }, { html }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Found, Threshold }, { html }, { RATHER }) => {
+
 
 
 
@@ -696,8 +700,9 @@ function maskOf(model, selection, { explains, rows, masks }) {
 /**
  * What a task answers has a `field` of its own, and a `View`. `options(model, selection)` are those of its question,
  * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
- * What explains it has `explained(model, selection)` as options. An evaluation is of one score: it has the options
- * `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says whose.
+ * What explains it has `explained(model, selection, method)` as options. An evaluation is of one score: it has the
+ * options `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says
+ * whose.
  */
 const CLASSES = {
   field: 'labels',
@@ -726,12 +731,20 @@ const OBJECTS = {
 /** Return what an embedding is compared with: a second picture by its answer's id, or a second text. */
 const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
 
+/** Return what explains a likeness: on both sides, or that to the second rather than to a third. */
+function likenessOf(model, selection, method) {
+  const { against } = againstOf(model, selection)
+  const third = againstOf(model, { pair: selection.than, against: selection.rather }).against
+  const rather = RATHER.includes(method) && (third.id || third.text)
+  return rather ? { against: [against, third] } : { against, sides: 'both' }
+}
+
 const VECTOR = { // `compares`: its score is how alike two texts are
   ...CLASSES,
   field: 'embedding',
   View: Vector,
   compares: true,
-  explained: (model, selection) => ({ ...againstOf(model, selection), sides: 'both' }),
+  explained: likenessOf,
   scored: againstOf,
 }
 const MASKS = {
@@ -775,7 +788,7 @@ const taskOf = ({ task }) => TASKS[task] ?? { ...CLASSES, title: task }
 const viewOf = (result) => Object.values(TASKS).find(({ field }) => result[field])?.View
 
 return { GENERATION, thresholdOf, taskOf, viewOf }
-})($answer_js, $objects_js, $preact_js)
+})($answer_js, $objects_js, $preact_js, $words_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
 
@@ -982,7 +995,8 @@ const DEPTH = 2 / 3 // of the layers, after which states are compared, unless an
 
 /** What is looked at, and how. What the page's address does not name has these values. */
 const DEFAULTS = {
-  model: '', example: '', text: '', pair: '', id: '', other: '', // the question; an image to compare with
+  model: '', example: '', text: '', pair: '', id: '', // the question
+  other: '', than: '', // what it is compared with: the second image, and the third image or text
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
@@ -1002,7 +1016,8 @@ const aboutAnother = (part) => ({
 /** Return a part of a selection that begins to ask another model. */
 const aboutModel = (model) => ({
   ...aboutAnother({
-    model, other: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
+    model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '',
+    threshold: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
@@ -1177,7 +1192,7 @@ function optionsOf(model, selection) {
     else if (!image || speaks) options.queries = 'all'
     if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
-  if (explains) Object.assign(options, task.explained(model, selection))
+  if (explains) Object.assign(options, task.explained(model, selection, method))
   if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
 }

@@ -7,7 +7,7 @@ import { html, render, useEffect, useLayoutEffect, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
 import { keepPicture } from './question.js'
 import { Request } from './request.js'
-import { useSecond } from './second.js'
+import { useOther } from './second.js'
 import { aboutAnother, aboutModel, coveredOf } from './selection.js'
 import { useCovered, useModels, usePlayed, useSelection } from './state.js'
 
@@ -49,7 +49,7 @@ function useDocument(model, busy) {
 function App() {
   const [chosen, change] = useSelection()
   const [picture, setPicture] = useState(null) // the one that was drawn or chosen last, or a promise of it
-  const [secondPicture, setSecondPicture] = useState(null)
+  const [others, setOthers] = useState({}) // the second and third picture, by what a selection calls them
   const [needsKey, setNeedsKey] = useState(false)
   const models = useModels()
   const model = models.value?.find(({ name }) => name === chosen.model) ?? models.value?.[0]
@@ -57,10 +57,12 @@ function App() {
   const { input } = sought
   const missing = useModelNamed(chosen, model, change)
   const [seenBefore, remember] = useState({ value: null, refusal: null })
-  const second = useSecond(model, chosen, secondPicture, change, seenBefore)
+  const second = useOther('other', model, chosen, others, change, seenBefore)
+  const third = useOther('than', model, chosen, others, change, seenBefore)
   const selection = {
     ...chosen, pair: input?.pair ?? chosen.pair, // an example may have a second text, too
-    other: second.refusal ? '' : chosen.other, against: second.id, waits: second.busy,
+    other: second.refusal ? '' : chosen.other, against: second.id,
+    than: third.refusal ? '' : chosen.than, rather: third.id, waits: second.busy || third.busy,
   }
 
   const main = useLook(model, input, selection)
@@ -74,7 +76,7 @@ function App() {
   const compared = useCompared(models.value ?? [], model, input, edited, selection, main)
   useKept(answer, input, chosen.id, change)
 
-  const asked = [models, sought, second, main, compared]
+  const asked = [models, sought, second, third, main, compared]
   const failed = asked.find(({ refusal }) => refusal)
   const refusal = failed?.refusal
   useEffect(() => setNeedsKey(refusal?.status === 401), [refusal])
@@ -85,9 +87,9 @@ function App() {
     setPicture(next)
     about(next ? { id: 'new' } : { example: 'none' })
   }
-  const takeSecond = (next) => {
-    setSecondPicture(next)
-    change({ other: 'new' })
+  const takeOther = (part, next) => {
+    setOthers({ ...others, [part]: next })
+    change({ [part]: 'new' })
   }
   const problem = html`<${Problem}
     refusal=${needsKey ? null : refusal} again=${failed?.again} askKey=${() => setNeedsKey(true)} />`
@@ -103,9 +105,9 @@ function App() {
     <${Header} models=${models.value} model=${model} choose=${(name) => change(aboutModel(name))} missing=${missing} />
     <main>
       <div class="column">
-        <${Input} ...${chooses} about=${about} input=${input} take=${take} takeSecond=${takeSecond} />
+        <${Input} ...${chooses} about=${about} input=${input} take=${take} takeOther=${takeOther} />
         <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem}
-          about=${about} second=${second} />
+          about=${about} second=${second} third=${third} />
       </div>
       <div class="column wide">
         <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} second=${second} />

@@ -64,9 +64,10 @@ export function Evaluation({ model, selection, input, main, drawn, objects }) {
   const alone = compares && !(model.inputs.width ? selection.against : selection.pair)
   const kind = kindOf(model, selection)
   const silent = STATES.includes(methodOf(model, kind, selection))
+  const several = Array.isArray(optionsOf(model, selection).against)
   const rowless = hasObjects(kind) && objects.shown === null && !EXPLAINS.includes(methodOf(model, kind, selection))
   const result = answer?.results?.[0] ?? {}
-  const ready = open && !alone && !silent && !rowless && answer?.id && answer.model.name === model.name
+  const ready = open && !alone && !silent && !several && !rowless && answer?.id && answer.model.name === model.name
   const query = ready && queryOf(evaluated(model, selection, drawn?.rows, result.candidates?.length))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
@@ -82,6 +83,7 @@ export function Evaluation({ model, selection, input, main, drawn, objects }) {
       ${silent ? html`<p>This method compares parts, and explains no answer: choose another.</p>`
         : alone && html`<p>Give a second ${model.inputs.width ? 'picture' : 'text'}: what is measured is how alike the
           two are.</p>`}
+      ${several && html`<p>What is measured is one likeness: leave out the third.</p>`}
       ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}

@@ -40,7 +40,7 @@ export function Examples({ examples, chosen, choose, name = 'example' }) {
   if (!examples?.length) return null
   const button = ({ image, text, text_pair: pair }, at) => html`<button type="button" key=${at} id=${`${name}-${at}`}
     class=${image ? 'thumb' : 'sample'} dir="auto"
-    aria-label=${image ? `${name === 'example' ? 'Example' : 'Second'} ${at + 1}` : null}
+    aria-label=${image ? `${name[0].toUpperCase()}${name.slice(1)} ${at + 1}` : null}
     aria-pressed=${String(at) === chosen}
     onClick=${() => choose(String(at))}>
     ${image ? html`<${ExamplePicture} address=${image} />` : pair ? `${text} / ${pair}` : text}

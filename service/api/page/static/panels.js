@@ -9,7 +9,7 @@ import { ImageInput } from './pad.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
 import { aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed } from './selection.js'
-import { Likeness, SecondInput } from './second.js'
+import { Likeness, OtherInputs } from './second.js'
 import { PartsView, SimilarView } from './states_view.js'
 import { Streaming } from './streaming.js'
 import { taskOf, thresholdOf, viewOf } from './tasks.js'
@@ -19,7 +19,7 @@ import { percent } from './values.js'
 import { EXPLAINS, NOTHING } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
-export function Input({ model, selection, change, about, input, take, takeSecond }) {
+export function Input({ model, selection, change, about, input, take, takeOther }) {
   const { id, text, example } = selection
   const [turn, setTurn] = useState(0) // of choices of an example: each drops what is typed
   const shown = example || (input && !text && !id ? '0' : '')
@@ -32,14 +32,14 @@ export function Input({ model, selection, change, about, input, take, takeSecond
     <${Examples} examples=${model.examples} chosen=${shown}
       choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
     ${own}
-    <${SecondInput} model=${model} selection=${selection} change=${change} take=${takeSecond} />
+    <${OtherInputs} model=${model} selection=${selection} change=${change} take=${takeOther} />
     ${Options && html`<${Options} model=${model} selection=${selection} change=${change} />`}
   </section>`
 }
 
 /** What the model answered, and below it the answer that it is compared with; `problem` says why there is none. */
 export function Answers({
-  model, selection, change, input, main, compared, drawn, objects, playing, problem, play, about, second,
+  model, selection, change, input, main, compared, drawn, objects, playing, problem, play, about, second, third,
 }) {
   const { value: answer, busy, behind, refusal } = main.asked
   const old = input === undefined || (busy && (behind || !answer?.streaming)) || refusal
@@ -67,6 +67,7 @@ export function Answers({
             replay=${replay} playing=${playing !== null} />`
         : html`<p class="quiet">${nothing}</p>`}
       <${Likeness} one=${results?.[0].embedding} other=${second.embedding} />
+      <${Likeness} one=${results?.[0].embedding} other=${third.embedding} which="third" />
       ${results?.[0].embedding && model.inputs.width && html`<${Nearest}
         model=${model} embedding=${results[0].embedding} choose=${(example) => about({ example })} />`}
       ${others && html`<div class=${compared.busy ? 'stale' : ''}>

@@ -7,7 +7,8 @@ const DEPTH = 2 / 3 // of the layers, after which states are compared, unless an
 
 /** What is looked at, and how. What the page's address does not name has these values. */
 export const DEFAULTS = {
-  model: '', example: '', text: '', pair: '', id: '', other: '', // the question; an image to compare with
+  model: '', example: '', text: '', pair: '', id: '', // the question
+  other: '', than: '', // what it is compared with: the second image, and the third image or text
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
@@ -27,7 +28,8 @@ export const aboutAnother = (part) => ({
 /** Return a part of a selection that begins to ask another model. */
 export const aboutModel = (model) => ({
   ...aboutAnother({
-    model, other: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '', threshold: '',
+    model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '',
+    threshold: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
@@ -202,7 +204,7 @@ export function optionsOf(model, selection) {
     else if (!image || speaks) options.queries = 'all'
     if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
-  if (explains) Object.assign(options, task.explained(model, selection))
+  if (explains) Object.assign(options, task.explained(model, selection, method))
   if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
   return options
 }

@@ -1,6 +1,7 @@
 import { Classes, GenerationOptions, Masks, Vector, Written } from './answer.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
+import { RATHER } from './words.js'
 
 const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
 const LANGUAGES = ['source_language', 'target_language']
@@ -40,8 +41,9 @@ function maskOf(model, selection, { explains, rows, masks }) {
 /**
  * What a task answers has a `field` of its own, and a `View`. `options(model, selection)` are those of its question,
  * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
- * What explains it has `explained(model, selection)` as options. An evaluation is of one score: it has the options
- * `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says whose.
+ * What explains it has `explained(model, selection, method)` as options. An evaluation is of one score: it has the
+ * options `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says
+ * whose.
  */
 const CLASSES = {
   field: 'labels',
@@ -70,12 +72,20 @@ const OBJECTS = {
 /** Return what an embedding is compared with: a second picture by its answer's id, or a second text. */
 const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
 
+/** Return what explains a likeness: on both sides, or that to the second rather than to a third. */
+function likenessOf(model, selection, method) {
+  const { against } = againstOf(model, selection)
+  const third = againstOf(model, { pair: selection.than, against: selection.rather }).against
+  const rather = RATHER.includes(method) && (third.id || third.text)
+  return rather ? { against: [against, third] } : { against, sides: 'both' }
+}
+
 const VECTOR = { // `compares`: its score is how alike two texts are
   ...CLASSES,
   field: 'embedding',
   View: Vector,
   compares: true,
-  explained: (model, selection) => ({ ...againstOf(model, selection), sides: 'both' }),
+  explained: likenessOf,
   scored: againstOf,
 }
 const MASKS = {

@@ -27,6 +27,9 @@ export const STATES = ['similar', 'parts']
 /** Methods that explain a score. */
 export const EXPLAINS = ['relevance', 'libra', 'integrated']
 
+/** Methods that explain why an input is like a second one rather than like a third. */
+export const RATHER = ['libra', 'integrated']
+
 const KINDS = { // what looks at what; what the answer looks at comes first
   cross: { name: 'answer → input', rows: 'From the answer (rows) to the text (columns)' },
   decoder: { name: 'answer → itself', rows: 'From the answer (rows) to all that was before (columns)' },
