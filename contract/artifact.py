@@ -11,7 +11,9 @@ import importlib.util
 import os
 import shlex
 import shutil
+import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from pydantic import ValidationError
 from contract.manifest import File, Manifest
 
 MANIFEST = "manifest.json"
+MOST_MANIFEST_BYTES = 1 << 24
+"""A manifest names every class and example: those of 20,000 classes take a megabyte."""
 CHUNK_BYTES = 1 << 20
 
 
@@ -87,7 +91,7 @@ def read_artifact(folder: Path, copy: Path | None = None, shared: Path | None = 
     NoRoomError if the copy does not fit.
     """
     folder = folder.absolute()
-    content = _read_bytes(folder / MANIFEST)
+    content = _read_manifest(folder / MANIFEST)
     manifest = _parse_manifest(folder / MANIFEST, content)
     if (folder.parent.name, folder.name) != (manifest.name, manifest.version):
         raise ArtifactError(
@@ -116,7 +120,7 @@ def read_artifact(folder: Path, copy: Path | None = None, shared: Path | None = 
 
 def read_copy(folder: Path, copy: Path) -> Artifact:
     """Return an artifact that `read_artifact` has checked and copied, in this process or in another."""
-    return Artifact(folder.absolute(), _parse_manifest(folder / MANIFEST, _read_bytes(copy / MANIFEST)), copy)
+    return Artifact(folder.absolute(), _parse_manifest(folder / MANIFEST, _read_manifest(copy / MANIFEST)), copy)
 
 
 def find_artifacts(root: Path) -> list[Path]:
@@ -132,6 +136,11 @@ def find_versions(root: Path) -> list[list[Path]]:
     Raises ArtifactError if there is none.
     """
     root = root.absolute()
+    with _reading(root):
+        return _find_versions(root)
+
+
+def _find_versions(root: Path) -> list[list[Path]]:
     if not root.is_dir():
         raise ArtifactError(root, f"is no folder of artifacts; {_how_to_make(root)}")
     if (root / MANIFEST).exists():
@@ -207,11 +216,25 @@ def _order(version: str) -> tuple[int, int, str]:
     return (1, int(version), "") if version.isdecimal() else (0, 0, version)
 
 
-def _read_bytes(file: Path) -> bytes:
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise what the system says of a file or folder in a block as ArtifactError."""
     try:
-        return file.read_bytes()
+        yield
     except OSError as error:
-        raise ArtifactError(file, _unreadable("cannot be read", error)) from error
+        raise ArtifactError(path, _unreadable("cannot be read", error)) from error
+
+
+def _read_manifest(file: Path) -> bytes:
+    with _reading(file):
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer does not block
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ArtifactError(file, "must be a regular file")
+            content = stream.read(MOST_MANIFEST_BYTES + 1)
+    if len(content) > MOST_MANIFEST_BYTES:
+        raise ArtifactError(file, f"must have at most {MOST_MANIFEST_BYTES} bytes, given more")
+    return content
 
 
 def _parse_manifest(file: Path, content: bytes) -> Manifest:
@@ -226,10 +249,11 @@ def _parse_manifest(file: Path, content: bytes) -> Manifest:
 
 def _check(path: Path, listed: File, copy: Path | None, shared: Path | None) -> None:
     """Check a file and copy what was checked. Raises ArtifactError, and OSError if the copy cannot be written."""
-    if path.is_symlink() or not path.is_file():
-        raise ArtifactError(path, "is missing" if not path.exists() else "must be a regular file, not a link")
-    if (size := path.stat().st_size) != listed.bytes:
-        raise ArtifactError(path, f"must have {listed.bytes} bytes, given {size}")
+    with _reading(path):
+        if path.is_symlink() or not path.is_file():
+            raise ArtifactError(path, "is missing" if not path.exists() else "must be a regular file, not a link")
+        if (size := path.stat().st_size) != listed.bytes:
+            raise ArtifactError(path, f"must have {listed.bytes} bytes, given {size}")
     linked = False
     if copy and shared:
         with contextlib.suppress(OSError):  # nobody has copied it yet
@@ -245,16 +269,12 @@ def _check(path: Path, listed: File, copy: Path | None, shared: Path | None) -> 
 def _hash(path: Path, copy: Path | None, size: int) -> str:
     """Return the hash of the first `size` bytes of a file, and write these bytes to a new file, if one is given."""
     digest = hashlib.sha256()
-    try:
+    with _reading(path):
         stream = path.open("rb")
-    except OSError as error:
-        raise ArtifactError(path, _unreadable("cannot be read", error)) from error
     with stream, copy.open("xb") if copy else contextlib.nullcontext() as written:
         while size:
-            try:
+            with _reading(path):
                 chunk = stream.read(min(size, CHUNK_BYTES))
-            except OSError as error:
-                raise ArtifactError(path, _unreadable("cannot be read", error)) from error
             if not chunk:
                 break
             digest.update(chunk)

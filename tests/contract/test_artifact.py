@@ -8,6 +8,7 @@ import pytest
 
 from contract.artifact import (
     MANIFEST,
+    MOST_MANIFEST_BYTES,
     ArtifactError,
     NoRoomError,
     describe,
@@ -289,6 +290,30 @@ def unreadable(monkeypatch, function, path):
 def test_a_file_that_may_not_be_read_is_named(folder, monkeypatch):
     unreadable(monkeypatch, "open", folder / "weights.bin")
     refused(folder, "weights.bin", f"cannot be read: Permission denied; the service runs as user {os.getuid()}: let it")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "long"])
+def test_a_manifest_is_a_file_of_bounded_size(folder, kind):
+    manifest = folder / "manifest.json"
+    manifest.unlink()
+    if kind == "pipe":
+        os.mkfifo(manifest)
+    elif kind == "endless":
+        manifest.symlink_to("/dev/zero")
+    else:
+        manifest.touch()
+        os.truncate(manifest, MOST_MANIFEST_BYTES + 1)
+    refused(folder, "manifest.json", "must have at most 16777216 bytes" if kind == "long" else "must be a regular file")
+
+
+def test_a_folder_that_may_not_be_entered_is_named(folder, monkeypatch):
+    """It can be listed, but nothing in it can be looked at."""
+    words = f"cannot be read: Permission denied; the service runs as user {os.getuid()}: let it read"
+    unreadable(monkeypatch, "is_symlink", folder / "weights.bin")
+    refused(folder, "weights.bin", words)
+    unreadable(monkeypatch, "is_dir", folder)
+    with pytest.raises(ArtifactError, match=words):
+        find_artifacts(folder.parent.parent)
 
 
 def test_a_folder_that_may_not_be_listed_is_named(folder, monkeypatch):

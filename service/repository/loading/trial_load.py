@@ -160,6 +160,7 @@ def _try_one(
     step = "be loaded"
     try:
         copy.mkdir(parents=True)
+        _limit_memory(SPARE_BYTES)  # a manifest may be made to take any
         artifact = read_artifact(folder, copy, shared)
         _limit_memory(MEMORY_FACTOR * _bytes_of(artifact.manifest) + SPARE_BYTES)
         if artifact.manifest.task not in TASKS:
