@@ -1,5 +1,6 @@
 """Tokenization: a text to tokens with their spans, and tokens back to text."""
 
+import os
 from collections.abc import Sequence
 
 from tokenizers import Encoding, Tokenizer
@@ -15,13 +16,23 @@ CHARACTERS_PER_TOKEN = 32
 MOST_CHARACTERS = 1 << 17
 """Characters of a text that are tokenized at most, in ever larger parts, until the model's tokens are full.
 
-A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more. While they are tokenized, no other
-code of the process runs.
+A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more.
 """
 GROWTH = 4
 """How many times as long each part is as the one before."""
 AVERAGE_DECAY = 0.95
 """Each text multiplies the weight of earlier texts by this, in the average number of characters per token."""
+
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # texts are tokenized one by one, beside the device's threads
+
+
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str], *, special: bool = True) -> Encoding:
+    """Return the tokens of a text, or of a pair. Other threads go on meanwhile.
+
+    `Tokenizer.encode` would hold the interpreter, which a regular expression can do for seconds.
+    """
+    return tokenizer.encode_batch([texts[0] if len(texts) == 1 else tuple(texts)], add_special_tokens=special)[0]
 
 
 class TextTokenizer:
@@ -54,9 +65,7 @@ class TextTokenizer:
         if parts != texts and not truncate:
             raise TooLarge(f"input: at most {self._limit} tokens, given {sum(map(len, texts))} characters")
         texts = parts
-        encoding: Encoding = (self._truncating_tokenizer if truncate else self._tokenizer).encode(
-            texts[0], texts[1] if len(texts) > 1 else None
-        )
+        encoding = _encoded(self._truncating_tokenizer if truncate else self._tokenizer, texts)
         if not encoding.ids:
             raise Unacceptable("input: must hold at least one token, given none")
         if len(encoding.ids) > self._limit and not any_length:
@@ -92,7 +101,7 @@ class TextTokenizer:
         size = self._limit * CHARACTERS_PER_TOKEN
         while size < len(text):
             part = text[:size]
-            if len(self._tokenizer.encode(part, add_special_tokens=False).ids) > self._limit:
+            if len(_encoded(self._tokenizer, [part], special=False).ids) > self._limit:
                 return part
             if size == most:
                 raise TooLarge(
@@ -115,7 +124,7 @@ class TextTokenizer:
             return None
         entry: int | None = self._tokenizer.token_to_id(text)
         try:
-            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+            ids: list[int] = _encoded(self._tokenizer, [text], special=False).ids
         except BaseException as error:  # a panic of the library is no Exception
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise

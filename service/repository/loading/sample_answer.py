@@ -4,7 +4,9 @@ What a manifest says of preprocessing, tokens, layers or heads may not fit the g
 """
 
 import asyncio
+import contextlib
 import functools
+import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -13,7 +15,7 @@ import orjson
 
 from contract.manifest import Manifest, Method
 from service.arrays import Array
-from service.batching.admission import Priority
+from service.batching.fair_queue import NOBODY, Caller
 from service.errors import Refusal, Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.methods import METHODS
@@ -22,6 +24,7 @@ from service.explanations.score import baselines_of, explains
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.token_selection import Hypothesis, Search
 from service.inputs.model_input import ModelInput
+from service.inputs.text_inputs import TextInputs
 from service.options.attention import AttentionOptions
 from service.options.generation import GenerateOptions
 from service.options.readers import Against
@@ -38,7 +41,6 @@ R = TypeVar("R")
 
 ENOUGH_SECONDS = 20.0
 """After so long, what has not run yet is left out, so that a large model on a slow machine can start."""
-PRIORITY: Priority = "interactive"
 
 
 def answer_sample(served: ServedModel) -> None:
@@ -59,7 +61,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
     text, item = _sample(served)
     if isinstance(served, Predictor):
         lanes.prediction_lane = _Direct(served._run_predictions)
-        prediction = await served.predict(item, PRIORITY)
+        prediction = await served.predict(item, NOBODY)
         served.target_entry(served.targets(item, queries[0])[0], prediction)
         _check_layers(served, item, queries[0])
         if served.inputs.longest and time.monotonic() < enough:  # the longest text: tables of positions may be shorter
@@ -67,7 +69,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
         for query in queries:
             if time.monotonic() < enough:
                 other = Other(item, text, prediction) if query.options.against else None
-                _show((await explain(served, item, query, text, PRIORITY, other))[1])
+                _show((await explain(served, item, query, text, NOBODY, other))[1])
     elif isinstance(served, Generator):
         lanes.decode_loop = _DirectLoop(served)
         options = GenerateOptions(max_new_tokens=min(2, served.limit(GenerateOptions(), _size(served, item))))
@@ -78,7 +80,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
             served.sessions["encode"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
-                _show(await explain_generated(served, item, text, target, query, PRIORITY))
+                _show(await explain_generated(served, item, text, target, query, NOBODY))
 
 
 def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
@@ -95,6 +97,10 @@ def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
 def _sample(served: ServedModel) -> tuple[str, ModelInput]:
     """Return a sample input, and the text that it was made of; "" for an image."""
     mask = served.mask if isinstance(served, Predictor) else None
+    if isinstance(served.inputs, TextInputs):
+        for character in string.printable:  # a normalizer may write a million for one
+            with contextlib.suppress(Refusal):
+                served.inputs.tokenizer.encode(character)
     refusal: Refusal = Unacceptable("input: must hold at least one token, given none")
     for text, make in served.inputs.samples(mask):
         try:
@@ -137,7 +143,7 @@ class _Direct(Generic[T, R]):
     def __init__(self, run: Callable[[Sequence[T]], Sequence[R | Refusal]]) -> None:
         self._run = run
 
-    async def submit(self, item: T, size: int, bucket: object = 0, priority: Priority = PRIORITY) -> R:
+    async def submit(self, item: T, size: int, bucket: object = 0, caller: Caller = NOBODY) -> R:
         """Return the result of an item, or raise its Refusal."""
         (found,) = self._run([item])
         if isinstance(found, Refusal):
@@ -164,13 +170,13 @@ class _DirectLoop:
         search: Callable[[], Search],
         limit: int,
         grew: Callable[[Hypothesis], None] | None = None,
-        priority: Priority = PRIORITY,
+        caller: Caller = NOBODY,
         start: int | None = None,
     ) -> Hypothesis:
         """Return the target of a source, as `DecodeLoop.generate` does."""
         first, position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
         future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
-        job = Job(source, size, first, position, search, limit, future, None, 0.0)
+        job = Job(source, size, first, position, search, limit, future, None)
         self._loop._join([job])
         while not job.ended:
             self._loop._step()

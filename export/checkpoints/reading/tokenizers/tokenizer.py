@@ -8,6 +8,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from contract.input_rules import TextRule
 from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.tokenizers.bounds import check_bounds
 from export.checkpoints.reading.tokenizers.classes import TokenizerClass, build_tokenizer, class_name, row_of
 from export.checkpoints.reading.tokenizers.vocabulary_files import ADDED_FILE, MERGES, PAIRS, SETTINGS_FILE, WORDS
 from export.errors import CheckpointError
@@ -61,6 +62,7 @@ def read_tokenizer(checkpoint: Checkpoint, vocabulary: int, *, lower_case: bool 
     _remove_surplus(content, vocabulary)
     if checkpoint.has(TOKENIZER_FILE):
         _check_added_tokens(content, checkpoint, vocabulary)
+    check_bounds(TOKENIZER_FILE, content)
     row = row_of(class_name(checkpoint))
     _apply_settings(content, {**row.defaults, **checkpoint.json(SETTINGS_FILE)}, row)
     tokenizer = parse_tokenizer(TOKENIZER_FILE, json.dumps(content, ensure_ascii=False), vocabulary)

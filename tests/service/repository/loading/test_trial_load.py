@@ -8,11 +8,11 @@ from contextlib import closing
 
 import pytest
 
-from contract.artifact import ArtifactError, find_artifacts, read_artifact
+from contract.artifact import ArtifactError, find_artifacts, read_artifact, sha256
 from service.repository.loading import trial_load
 from service.settings import Settings
 from tests.conftest import served, start
-from tests.samples.changed_artifacts import deadly, put_graph
+from tests.samples.changed_artifacts import deadly, edit, put_graph
 
 
 @pytest.fixture
@@ -31,6 +31,23 @@ def test_a_graph_that_ends_the_process_that_loads_it_is_named_and_no_port_opens(
     assert "listening" not in said
 
 
+def test_a_tokenizer_that_writes_a_million_characters_for_one_is_refused(copied):
+    """The characters of the sample texts, and of the vocabulary, do not grow: a client's would."""
+    folder = copied / "dates/1"
+
+    def grow(manifest):
+        file = folder / manifest["inputs"][0]["tokenizer"]
+        step = {"type": "Replace", "pattern": {"String": "#"}, "content": "#" * 1000}
+        steps = {"type": "Sequence", "normalizers": [step] * 3}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"normalizer": steps}))
+        entry = next(one for one in manifest["files"] if one["file"] == file.name)
+        entry |= {"sha256": sha256(file), "bytes": file.stat().st_size}
+
+    edit(folder, grow)
+    with closing(trial_load.Trial([folder], Settings(artifacts=copied), "fork")) as trial, pytest.raises(ArtifactError):
+        trial.outcome(folder, exact=True)
+
+
 def test_many_threads_leave_the_trial_enough_memory(artifacts, tmp_path):
     """Each thread sets aside address space, which is what the memory of the trial is limited by."""
     (tmp_path / "digits").symlink_to(artifacts / "digits")
@@ -45,7 +62,7 @@ def test_a_trial_has_memory_for_the_maps_of_the_longest_text(artifacts, tmp_path
     manifest = read_artifact(artifacts / "dates/1").manifest
     files = sum(path.stat().st_size for path in (artifacts / "dates/1").iterdir() if path.name != "manifest.json")
     maps = sum(len(kind.maps) * kind.heads for kind in manifest.attention)
-    assert allowed == [4 * (files + 4 * maps * manifest.text.max_tokens**2) + 2**30]
+    assert allowed == [2**30, 4 * (files + 4 * maps * manifest.text.max_tokens**2) + 2**30]
 
 
 def test_a_trial_that_the_system_kills_says_that_memory_may_be_short(artifacts):
