@@ -26,7 +26,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test soak soak-load soak-fuzz \
-  soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-memory audit sbom \
+  soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
@@ -155,7 +155,7 @@ bench-gpu: .venv/.dev-$(EXTRA) ## predictions, attention, losses and generation 
 
 RIG = $(BIN)/python -m tests.rigs.$(@:soak-%=%)
 
-soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-attacks soak-memory soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
+soak: soak-load soak-fuzz soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-attacks soak-fair soak-memory soak-faults ## every reliability rig, whole (hours; -k goes on after one that fails)
 
 soak-load: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## 10^4 requests at a fixed rate
 	@$(RIG) --requests 10000 --rate 25 $(ARGS)
@@ -183,6 +183,9 @@ soak-early: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## bodies that are refused before t
 	@$(BIN)/python -m tests.rigs.early_refusals --requests 100 $(ARGS)
 
 soak-attacks: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## what a hostile client does to everybody else, with the slowest /health/live of each attack
+	@$(RIG) $(ARGS)
+
+soak-fair: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## what a greedy client costs others, with legal requests (texts where minilm is)
 	@$(RIG) $(ARGS)
 
 soak-memory: .venv/.dev-$(EXTRA) $(ARTIFACTS) ## the heaviest legal requests for three minutes, under the memory limit that compose and k8s ship

@@ -34,7 +34,7 @@ HONEST_STATUSES = frozenset({200, 429})
 PATIENCE = 60.0
 LIVE = request("GET", "/health/live", Connection="close")
 STEPS = {"inputs": mixes.DATE, "stream": True, "attention": {"method": "raw", "kind": "cross", "steps": True}}
-SMUGGLED = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+SMUGGLED = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @dataclass

@@ -30,9 +30,10 @@ class Connection:
         self.reusable = True
 
     @classmethod
-    async def open(cls, port: int) -> "Connection":
-        """Connect to this machine. Raises OSError."""
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 20))
+    async def open(cls, port: int, address: str = "") -> "Connection":
+        """Connect to this machine, from an address of its own. Raises OSError."""
+        own = (address, 0) if address else None
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 20, local_addr=own))
 
     async def ask(self, request: bytes) -> Reply:
         """Send a request and read its answer. Raises Broken."""

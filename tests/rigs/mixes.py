@@ -274,6 +274,7 @@ MAKERS = {
     "generate": lambda chance: Case("generate", document(DATES + "/generate", inputs=text(chance))),
     "beams": lambda chance: Case("beams", document(DATES + "/generate", inputs=text(chance), num_beams=4)),
     "texts": lambda chance: Case("texts", document(MINILM + "/embed", inputs=[PARAGRAPH] * 16)),
+    "short text": lambda chance: Case("short text", document(MINILM + "/embed", inputs="a cat")),
     "images": lambda chance: Case("images", images("/classify")),
     "heavy maps": lambda chance: Case("heavy maps", images("/attention?layers=all&heads=all&queries=all", 8)),
     "heavy": lambda chance: Case("heavy", heavy()),

@@ -223,7 +223,7 @@ RAW = [
     request("GET", "/v1/models"),
     request("POST", DATES + "/generate", DOCUMENTS[0], JSON),
     request("POST", DATES + "/generate", DOCUMENTS[0], JSON, Accept="text/csv", X_Request_Id=MARK),
-    b"POST /v1/models/dates/generate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    b"POST /v1/models/dates/generate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b'Transfer-Encoding: chunked\r\n\r\n5\r\n{"inp\r\n9\r\nuts":"1"}\r\n0\r\n\r\n',
     HOSTILE[7],
 ]

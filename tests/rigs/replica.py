@@ -6,10 +6,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import httpx
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.settings import Settings
@@ -127,22 +128,24 @@ class Replica:
         """Return how many threads it has."""
         return _number(self.process.pid, "Threads")
 
+    def metrics(self) -> Iterable[Metric]:
+        """Return what it says of itself."""
+        return text_string_to_metric_families(self.admin.get("/metrics").text)
+
     def gauges(self) -> dict[str, float]:
         """Return every gauge of its own, by name and labels."""
-        families = text_string_to_metric_families(self.admin.get("/metrics").text)
         return {
             f"{sample.name}{sorted(sample.labels.items())}": sample.value
-            for family in families
+            for family in self.metrics()
             if family.type == "gauge" and family.name.startswith("regard_")
             for sample in family.samples
         }
 
     def counted(self, name: str, **labels: str) -> float:
         """Return the sum of a counter or of a histogram's part over all labels but those given."""
-        families = text_string_to_metric_families(self.admin.get("/metrics").text)
         return sum(
             sample.value
-            for family in families
+            for family in self.metrics()
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         )

@@ -9,9 +9,9 @@ from tests.rigs.mixes import DATES, MARK
 
 CLOSED = 0
 BODY = b'{"inputs": "3/23/21"}'
-HEAD = f"POST {DATES}/generate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n".encode()
-GET = b"GET /health/live HTTP/1.1\r\nHost: a\r\n"
-SMUGGLED = b"GET /" + MARK.encode() + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+HEAD = f"POST {DATES}/generate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+GET = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n"
+SMUGGLED = b"GET /" + MARK.encode() + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
 AS_BODY = HEAD + b"Content-Length: %d\r\n" % len(SMUGGLED) + UPGRADE + SMUGGLED
@@ -53,27 +53,27 @@ ATTACKS = [
     Attack("a space before the colon", [GET + b"Content-Length : 3\r\n\r\nabc"]),
     Attack("a header without a name", [GET + b": a\r\n\r\n"]),
     Attack("NUL in a header", [GET + b"X: a\0b\r\n\r\n"]),
-    Attack("NUL in the path", [b"GET /health/li\0ve HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404}),
-    Attack("bytes beyond ASCII in the path", [b"GET /\xff\xfe HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404}),
+    Attack("NUL in the path", [b"GET /health/li\0ve HTTP/1.1\r\nHost: localhost\r\n\r\n"], REFUSED | {404}),
+    Attack("bytes beyond ASCII in the path", [b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n"], REFUSED | {404}),
     Attack("no host", [b"GET /health/live HTTP/1.1\r\n\r\n"]),
     Attack("two hosts", [GET + b"Host: b\r\n\r\n"]),
-    Attack("a URL of 1 MB", [b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\nHost: a\r\n\r\n"]),
+    Attack("a URL of 1 MB", [b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"]),
     Attack("a header of 1 MB", [GET + b"X: " + b"a" * (1 << 20) + b"\r\n\r\n"]),
     Attack("5000 headers", [GET + b"".join(b"X-%d: a\r\n" % index for index in range(5000)) + b"\r\n"]),
     Attack("another protocol", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)]),
     Attack("HTTP/2", [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"], REFUSED | {404, 405}),
-    Attack("HTTP/9.9", [b"GET /health/live HTTP/9.9\r\nHost: a\r\n\r\n"]),
-    Attack("no method", [b" /health/live HTTP/1.1\r\nHost: a\r\n\r\n"]),
+    Attack("HTTP/9.9", [b"GET /health/live HTTP/9.9\r\nHost: localhost\r\n\r\n"]),
+    Attack("no method", [b" /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"]),
     Attack("an upgrade", [GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"], REFUSED | {200, 404, 426}),
     Attack("an upgrade with a body", [HEAD + LENGTH + UPGRADE + BODY], frozenset({200})),
     Attack("an upgrade with a request as its body", [AS_BODY], frozenset({400, 422})),
     Attack("a length in HTTP/2.0", [HEAD.replace(b"1.1", b"2.0") + LENGTH + b"\r\n" + BODY]),
     Attack("chunks in HTTP/1.0", [chunked(b"0\r\n\r\n").replace(b"1.1", b"1.0") + SMUGGLED]),
     Attack("another coding before chunks", [HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + SMUGGLED]),
-    Attack("an address as target", [b"GET http://10.0.0.1/x HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404}),
-    Attack("CONNECT", [b"CONNECT 10.0.0.1:80 HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404, 405}),
-    Attack("TRACE", [b"TRACE /health/live HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404, 405}),
-    Attack("traversal", [b"GET /v1/models/..%2f..%2fetc%2fpasswd HTTP/1.1\r\nHost: a\r\n\r\n"], REFUSED | {404}),
+    Attack("an address as target", [b"GET http://10.0.0.1/x HTTP/1.1\r\nHost: localhost\r\n\r\n"], REFUSED | {404}),
+    Attack("CONNECT", [b"CONNECT 10.0.0.1:80 HTTP/1.1\r\nHost: localhost\r\n\r\n"], REFUSED | {404, 405}),
+    Attack("TRACE", [b"TRACE /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"], REFUSED | {404, 405}),
+    Attack("traversal", [b"GET /v1/models/..%2fetc%2fpasswd HTTP/1.1\r\nHost: localhost\r\n\r\n"], REFUSED | {404}),
     Attack("a body that never comes", [HEAD + LENGTH + b"\r\n"], frozenset({CLOSED}), reset=True),
     Attack("half a head", [HEAD[:40]], frozenset({CLOSED}), reset=True),
     Attack("half a body", [HEAD + LENGTH + b"\r\n" + BODY[:9]], frozenset({CLOSED}), reset=True),

@@ -9,6 +9,7 @@ from tests.rigs import (
     attacks,
     drain,
     early_refusals,
+    fair,
     fuzz,
     kill,
     leak,
@@ -64,7 +65,7 @@ def test_requests_of_every_kind_sent_at_a_rate_are_answered_rightly(artifacts, f
 
 def test_every_kind_of_request_is_what_it_is_called(replica):
     with load.Apart(two_cores()[1]) as apart:
-        for kind in mixes.MAKERS.keys() - {"texts"}:  # its model has weights of 90 MB
+        for kind in mixes.MAKERS.keys() - {"texts", "short text"}:  # their model has weights of 90 MB
             samples = apart.start(load.Plan(replica.port, {kind: 1}, [load.Phase(30, 0.3)])).result()
             assert samples
             assert not [sample.fault for sample in samples if sample.fault]
@@ -171,6 +172,15 @@ def test_an_overload_is_refused_and_every_answer_is_right(artifacts):
     found = overload.run(artifacts, seconds=2, times=(5,), kinds=("heavy",))
     assert not found.faults
     assert found.loads[0].refused > 0
+
+
+@pytest.mark.slow
+def test_a_greedy_client_shuts_nobody_out(artifacts):
+    found = fair.run(artifacts, only="paths", rounds=1, requests=100)
+    assert not found.faults
+    (shared,) = found.shared
+    assert shared.refused == 0
+    assert sum(shared.greedy.values()) > 0
 
 
 @pytest.mark.slow
