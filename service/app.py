@@ -24,7 +24,7 @@ from service.api.native.routes import health, liveness, monitoring
 from service.api.open_inference.infer_request import JSON_LENGTH
 from service.api.openapi.document import describe
 from service.api.protocols import ADMIN_PORT_ROUTERS, ADMIN_ROUTERS, ROUTERS, error_form_of, read_operations
-from service.batching.admission import Budget
+from service.batching.admission import Bodies
 from service.errors import Refusal
 from service.http.api_keys import Keys, describe_keys
 from service.http.body_limits import BodyLimits, shared_bytes
@@ -173,7 +173,7 @@ def _create_beside(
         telemetry=NO_TELEMETRY,
         middleware=_middleware(
             # who scrapes or administers calls by address, or by a name of the cluster
-            settings.model_copy(update={"allowed_hosts": None}),
+            settings.for_operators(),
             app.state.metrics,
             tracer,
             app.state.keys,
@@ -214,7 +214,7 @@ def _middleware(
         *([cors] if origins else []),  # outside of the gate: a preflight request carries no key
         Middleware(HeadRequests),
         Middleware(Gate, settings=settings, keys=keys, for_pages=for_pages),
-        Middleware(BodyLimits, settings=settings, budget=Budget("bodies", shared_bytes(settings))),
+        Middleware(BodyLimits, settings=settings, budget=Bodies(shared_bytes(settings))),
     ]
 
 

@@ -1,11 +1,12 @@
 """Every setting of the service, from the environment with the prefix `REGARD_`."""
 
+import ipaddress
 import os
 import re
 import sys
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -21,6 +22,9 @@ Count = Annotated[int, Field(ge=1)]
 HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\]")
 ORIGIN = re.compile(rf"\*|[a-z][a-z0-9+.-]*://({HOST.pattern})(:[0-9]{{1,5}})?")
 """An origin as browsers send it (RFC 6454, section 6.2), or any."""
+
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class SettingsError(Exception):
@@ -202,12 +206,18 @@ class Settings(BaseSettings):
     )
     allowed_hosts: str | None = Field(
         None,
-        description="host names that are answered to, comma separated, without ports; any by default. Health, and the "
-        "admin port, are always answered",
+        description="host names that are answered to, comma separated, without ports; by default any, but of a service "
+        "that listens on this machine alone, localhost. Health, and the admin port, are always answered",
     )
     cors_origins: str | None = Field(
         None,
-        description="origins whose pages may read answers, comma separated, such as https://a.example; none by default",
+        description="origins whose pages may call, and read answers, comma separated, such as https://a.example; none "
+        "by default",
+    )
+    trusted_proxies: str | None = Field(
+        None,
+        description="networks of proxies that may say who calls, by `Forwarded` or `X-Forwarded-For`, comma separated, "
+        "such as 10.0.0.0/8; none by default. By its address a client without a key has its share",
     )
     api_keys: Path | None = Field(
         None,
@@ -223,6 +233,26 @@ class Settings(BaseSettings):
         description="OpenTelemetry collector that traces are sent to, such as http://collector:4318 (an extra)",
     )
     trace_ratio: float = Field(0.1, ge=0, le=1, description="share of requests that are traced")
+
+    @property
+    def local(self) -> bool:
+        """True if only this machine can reach what listens on the host."""
+        return is_local(self.host)
+
+    def with_hosts(self) -> "Settings":
+        """Return the settings with the hosts that are answered to: of a local service its own, unless others are named.
+
+        Any web page can have its name stand for 127.0.0.1, and so be of the service's own origin (DNS rebinding).
+        """
+        if split_list(self.allowed_hosts) or not self.local:
+            return self
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return self.model_copy(update={"allowed_hosts": ",".join({*LOCAL_HOSTS, own})})
+
+    def for_operators(self) -> "Settings":
+        """Return the settings of the ports for operators and probes: any host, but of a local service only its own."""
+        own = self.local and {*split_list(self.allowed_hosts)} >= {*LOCAL_HOSTS}
+        return self if own else self.model_copy(update={"allowed_hosts": None})
 
 
 def _given(name: object, value: object) -> str:
@@ -254,18 +284,44 @@ def read_settings() -> Settings:
         ]
         faults += [
             f"{PREFIX}{name}: each must be {wanted}, given {one[:64]!r}"
-            for name, given, pattern, wanted in (
-                ("ALLOWED_HOSTS", settings.allowed_hosts, HOST, "a host name or address without a port"),
-                ("CORS_ORIGINS", settings.cors_origins, ORIGIN, "* or a scheme and a host, such as https://a.example"),
+            for name, given, fits, wanted in (
+                ("ALLOWED_HOSTS", settings.allowed_hosts, HOST.fullmatch, "a host name or address without a port"),
+                (
+                    "CORS_ORIGINS",
+                    settings.cors_origins,
+                    ORIGIN.fullmatch,
+                    "* or a scheme and a host such as https://a.example",
+                ),
+                ("TRUSTED_PROXIES", settings.trusted_proxies, network_of, "a network such as 10.0.0.0/8"),
             )
             for one in split_list(given)
-            if not pattern.fullmatch(one)
+            if not fits(one)
         ]
         if settings.workers > 1 and sys.platform != "linux":
             faults.append(f"{PREFIX}WORKERS: must be 1 where the system is not Linux, given {settings.workers}")
     if faults:
         raise SettingsError("\n".join(faults))
     return settings
+
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+"""The hosts by which a service is called that only this machine can reach."""
+
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine can reach what listens on an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == LOCAL_HOSTS[0]
+
+
+def network_of(text: str) -> Network | None:
+    """Return the network that a text names, or None."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError:
+        return None
 
 
 def split_list(text: str | None) -> list[str]:

@@ -46,8 +46,8 @@ MAY_KNOW = {
     "runtime settings telemetry",
     "service.store": "errors inputs settings",
     "service.state": "batching.admission concurrency errors http inputs repository runtime settings store telemetry",
-    "service.answering": "concurrency errors explanations generation http inputs options repository settings state "
-    "store",
+    "service.answering": "batching.fair_queue concurrency errors explanations generation http inputs options "
+    "repository settings state store",
     "service.api": "answering arrays errors explanations generation http inputs options repository settings "
     "state store",
     "service.app": "api batching errors http inputs repository runtime settings state store telemetry",

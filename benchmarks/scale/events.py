@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.scale.autoscaler import SYNC_SECONDS
 from benchmarks.scale.replicas import CLUSTER, cold_starts
+from service.batching.fair_queue import Caller
 from service.errors import Busy
 
 STARTING, READY, CLOSED, GONE = "starting", "ready", "closed", "gone"
@@ -103,7 +104,7 @@ class Simulation:
 
     def _admit(self, now, replica, arrived):
         try:
-            replica.budget.take(self.service.tokens)
+            replica.budget.take(self.service.tokens, Caller(request=arrived))
         except Busy:
             self.counts["refused"] += 1
             return
@@ -120,7 +121,7 @@ class Simulation:
             for _ in range(min(-(-len(replica.waiting) // free), fits)):
                 arrived = replica.waiting.popleft()
                 if now - arrived > service.deadline:
-                    self._leave(replica, "expired")
+                    self._leave(replica, "expired", arrived)
                 else:
                     batch.append(arrived)
             if batch:
@@ -141,15 +142,15 @@ class Simulation:
         for arrived, beside in zip(batch, outside.tolist(), strict=True):
             seconds = now - arrived + beside
             late = seconds > self.service.deadline
-            self._leave(replica, "expired" if late else "answered")
+            self._leave(replica, "expired" if late else "answered", arrived)
             if not late:
                 self.latencies.append(seconds)
                 self.arrived.append(arrived)
         self._begin(now, replica)
 
-    def _leave(self, replica, outcome):
+    def _leave(self, replica, outcome, arrived):
         replica.in_flight -= 1
-        replica.budget.give_back(self.service.tokens)
+        replica.budget.give_back(self.service.tokens, Caller(request=arrived))
         self.counts[outcome] += 1
 
     # A replica

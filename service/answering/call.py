@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from contract.names import BUNDLED, listed, nearest
 from service.answering.modalities import Modality, PendingInput, modality_of
+from service.batching.fair_queue import Caller, Priority
 from service.errors import NotFound, NotReady
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery
@@ -45,6 +46,10 @@ class Call(Generic[S_co]):
     """The attention that is asked for beside the answer, or alone."""
     stored_id: str | None = None
     """The id of an earlier request that is asked about again; it is not stored once more."""
+
+    def caller(self, options: RequestOptions) -> Caller:
+        """Return whose work it is."""
+        return caller_of(self.exchange, options.priority)
 
     async def present(self, write: Callable[..., R], *arguments: object) -> R:
         """Return what `write` makes of arguments: an answer. It runs on a thread of its own where that takes long.
@@ -92,6 +97,11 @@ class Answered(Generic[T]):
     def cost(self) -> int:
         """The tokens or patches of all inputs."""
         return sum(cost_of(one.lengths) for one in self.inputs)
+
+
+def caller_of(exchange: Exchange, priority: Priority = "interactive") -> Caller:
+    """Return whose work a request is."""
+    return Caller(exchange.client, exchange.own_id, priority)
 
 
 def find(state: State, name: str) -> ServedModel:

@@ -103,8 +103,9 @@ async def generate(
         if not isinstance(given, bytes):
             with about_input(number, count):
                 check_pair(served, given)
+    caller = call.caller(options)
     likely = served.likely_cost(modality.likely_lengths(call.inputs), options) if targets is None else 0
-    with served.prediction_budget.permit(likely, options.priority):  # without room, texts would be tokenized in vain
+    with served.prediction_budget.permit(likely, caller):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, call.inputs, languages=languages)
     written = [None] * len(pending) if targets is None else targets
     prompts = []
@@ -115,9 +116,9 @@ async def generate(
     options.check_size(sum(one.most for one in prompts), state.settings.max_answer_bytes)
     space = Space(state.settings.max_image_pixels, len(prompts))
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
-        explaining.enter_context(served.attention_budget.permit(maps, options.priority))
-        generating.enter_context(served.prediction_budget.permit(tokens, options.priority))
-        explaining.enter_context(permit_decoding(pending, options))
+        explaining.enter_context(served.attention_budget.permit(maps, caller))
+        generating.enter_context(served.prediction_budget.permit(tokens, caller))
+        explaining.enter_context(permit_decoding(pending, caller))
         if options.stream and events and show:  # as was checked
             (prompt,) = prompts
             item = await _decode(served, prompt, query, space)  # a refusal of it still has a status of its own
@@ -205,10 +206,10 @@ async def _generate_one(
     item = await _decode(served, prompt, call.query, space)
     shown, target = None, prompt.target
     if target is None:
-        hypothesis = await served.generate(item, prompt.options)
+        hypothesis = await served.generate(item, prompt.options, caller=call.caller(prompt.options))
         target = hypothesis.tokens
         shown = await _shown(call, prompt.options, show, hypothesis) if show else None
-    return shown, await _explain(served, prompt, item, target, call.query), target
+    return shown, await _explain(call, prompt, item, target), target
 
 
 async def _shown(
@@ -222,11 +223,12 @@ async def _shown(
 
 
 async def _explain(
-    served: Generator, prompt: Prompt, item: ModelInput, target: Sequence[int], query: AttentionQuery | None
+    call: Call[Generator], prompt: Prompt, item: ModelInput, target: Sequence[int]
 ) -> AttentionAnswer | None:
-    if query is None:
+    if call.query is None:
         return None
-    return await explain_generated(served, item, prompt.text, target, query, prompt.options.priority)
+    caller = call.caller(prompt.options)
+    return await explain_generated(call.served, item, prompt.text, target, call.query, caller)
 
 
 def _stored(served: Generator, prompts: Sequence[Prompt], targets: Sequence[Sequence[int]]) -> StoredRequest:
@@ -260,7 +262,7 @@ class _Generation(Generic[T]):
         state, served, query = call.state, call.served, call.query
         with self.held:
             hypothesis = await self._generate(send)
-        attention = await _explain(served, prompt, self.item, hypothesis.tokens, query)
+        attention = await _explain(call, prompt, self.item, hypothesis.tokens)
         shown = await _shown(call, prompt.options, self.show, hypothesis)
         answer_id = await keep(call, _stored(served, [prompt], [hypothesis.tokens]))
         answered = Answered(answer_id, [(shown, attention)], [prompt.pending])
@@ -270,8 +272,9 @@ class _Generation(Generic[T]):
     async def _generate(self, send: Callable[[bytes], None]) -> Hypothesis:
         """Return the generated target; send an event for each of its tokens."""
         served, query, options = self.call.served, self.call.query, self.prompt.options
+        caller = self.call.caller(options)
         grown: asyncio.Queue[Hypothesis | None] = asyncio.Queue()
-        task = asyncio.ensure_future(served.generate(self.item, options, grown.put_nowait))
+        task = asyncio.ensure_future(served.generate(self.item, options, grown.put_nowait, caller))
         task.add_done_callback(lambda _: grown.put_nowait(None))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits where attention fails
         try:
@@ -286,7 +289,7 @@ class _Generation(Generic[T]):
                     text += rest_of(served.target_tokenizer.decode(hypothesis.tokens), shown + text)
                 shown += text
                 if query and query.streams_steps:
-                    attention = await explain_step(served, self.item, hypothesis.tokens, query, options.priority)
+                    attention = await explain_step(served, self.item, hypothesis.tokens, query, caller)
                 streamed = StreamedToken(
                     index, token, text, hypothesis.logs[-1], hypothesis.alternatives_at(-1), attention, last
                 )

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from service.batching.fair_queue import Caller
 from service.errors import Unacceptable, about_input
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
@@ -78,11 +79,9 @@ class Images:
         """Return the same options."""
         return options
 
-    def upright(
-        self, state: State, given: bytes | Text, options: RequestOptions
-    ) -> AbstractAsyncContextManager[Pixels | None]:
+    def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
         """Decode the whole image."""
-        return state.decoders.upright(given, options.priority) if isinstance(given, bytes) else nullcontext()
+        return state.decoders.upright(given, caller) if isinstance(given, bytes) else nullcontext()
 
     def limits(self, settings: Settings) -> dict[str, object]:
         """Return the limits of an image."""
@@ -135,9 +134,7 @@ class Texts:
         """Return the options with `truncate` as the stored request had it."""
         return TextOptions(truncate=stored.truncate, priority=options.priority)
 
-    def upright(
-        self, state: State, given: bytes | Text, options: RequestOptions
-    ) -> AbstractAsyncContextManager[Pixels | None]:
+    def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
         """Return a context that yields None."""
         return nullcontext()
 
@@ -152,10 +149,10 @@ def check_pair(served: ServedModel, text: Text) -> None:
         raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
 
 
-def permit_decoding(pending: Sequence[PendingInput], options: RequestOptions) -> AbstractContextManager[None]:
+def permit_decoding(pending: Sequence[PendingInput], caller: Caller) -> AbstractContextManager[None]:
     """Hold what decoding the images of a request costs; nothing for texts. Raises Busy if too many images wait."""
     images = pending[0].images
-    return images.permit(options.priority) if images else nullcontext()
+    return images.permit(caller) if images else nullcontext()
 
 
 def could_answer(served: ServedModel, stored: StoredRequest) -> bool:

@@ -10,6 +10,7 @@ from service.answering.call import Answered, Call
 from service.answering.in_time import in_time
 from service.answering.modalities import PendingInput, permit_decoding
 from service.answering.other_input import read_others
+from service.batching.fair_queue import Caller
 from service.concurrency import together
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
@@ -45,7 +46,8 @@ async def predict(
     cut = [truncate] * len(call.inputs) + [one.truncate for one in compared]
     likely = _lengths_of_runs(query, modality.likely_lengths(given), len(call.inputs))
     queue, cost = served.cost(likely, query)
-    with queue.permit(cost, options.priority):  # without room, texts would be tokenized in vain
+    caller = call.caller(options)
+    with queue.permit(cost, caller):  # without room, texts would be tokenized in vain
         pending = await modality.prepare(state, given, cut, count=len(call.inputs))
     lengths = _lengths_of_runs(query, [one.lengths for one in pending], len(call.inputs))
     opposite = [pending.pop() for _ in compared][::-1]
@@ -62,11 +64,11 @@ async def predict(
     async def answer(one: PendingInput, count: int, other: Other | None) -> tuple[T | None, AttentionAnswer | None]:
         item = await one.decode()
         if query is None:
-            return await shown(await served.predict(item, options.priority)), None
+            return await shown(await served.predict(item, caller)), None
         check_picture(query, item.lengths, item.picture, count, space)
         if other and query.by_states:
             check_picture(query, item.lengths, other.item.picture, count, space, other.item.lengths)
-        prediction, explained = await explain(served, item, query, one.text, options.priority, other)
+        prediction, explained = await explain(served, item, query, one.text, caller, other)
         return await shown(prediction), explained
 
     async def shown(prediction: Prediction) -> T | None:
@@ -76,9 +78,9 @@ async def predict(
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
-    admitted = _admitted(served, query, lengths, targets, opposite, options)
-    with admitted, permit_decoding(pending, options):
-        other = await _run_on(served, opposite, [one.name for one in compared], query, options)
+    admitted = _admitted(served, query, lengths, targets, opposite, caller)
+    with admitted, permit_decoding(pending, caller):
+        other = await _run_on(served, opposite, [one.name for one in compared], query, caller)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(call.inputs), truncate)
         answer_id = await keep(call, stored)
@@ -90,11 +92,11 @@ async def _run_on(
     opposite: Sequence[PendingInput],
     names: Sequence[str],
     query: AttentionQuery | None,
-    options: RequestOptions,
+    caller: Caller,
 ) -> Other | None:
     """Return the other input that each is compared with, once the model has run on it; None without one."""
     others = [
-        await other_of(served, await one.decode(), query, one.text, options.priority, name)
+        await other_of(served, await one.decode(), query, one.text, caller, name)
         for one, name in zip(opposite, names, strict=True)
     ]
     return rather_than(*others) if others else None
@@ -127,7 +129,7 @@ def _admitted(
     lengths: Sequence[Mapping[str, int]],
     targets: Sequence[int],
     opposite: Sequence[PendingInput],
-    options: RequestOptions,
+    caller: Caller,
 ) -> Iterator[None]:
     """Hold what a request costs: its inputs, the one that they are compared with, and curves. Raises Busy."""
     runs = [1] * len(lengths)
@@ -143,7 +145,7 @@ def _admitted(
         costs.append(served.cost(predictions))
     with contextlib.ExitStack() as permits:
         for queue, cost in costs:
-            permits.enter_context(queue.permit(cost, options.priority))
+            permits.enter_context(queue.permit(cost, caller))
         yield
 
 

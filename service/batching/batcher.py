@@ -3,16 +3,16 @@
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import structlog
 
-from service.batching.admission import Budget, Priority, Rate, due
+from service.batching.admission import Budget, Rate
+from service.batching.fair_queue import NOBODY, Caller, FairQueue
 from service.errors import Broken, DeviceFull, Refusal
-from service.runtime.device import Claim, Device, Turn, kind_of
+from service.runtime.device import Claim, Device, Place, Turn, kind_of
 from service.runtime.runtime_errors import DeviceLost
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
@@ -34,7 +34,6 @@ class Waiting(Generic[T, R]):
     size: int
     bucket: Hashable
     future: "asyncio.Future[R]"
-    due: float
     context: object
     """The trace that it is a part of."""
     since: float = field(default_factory=time.monotonic)
@@ -67,11 +66,11 @@ class Lane(Generic[T, R]):
 
     There is no timer: a lone item on an idle device runs at once, and while a batch runs the next one gathers. A batch
     holds waiting items of one bucket (similar length, same controls), up to a limit in size, led by the item that is
-    due first, so that none starves. The size of a batch is that of its longest item times the number of items, since
-    the others are padded. Where the device has cores for several batches at a time, the limit holds for all of them
-    together, and what waits is divided among them. The limit is halved when the device has no memory for a batch, and
-    doubled again every SMALLER_SECONDS. A Refusal among the results concerns its item only; when a batch fails, each of
-    its items runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
+    first in a fair queue, so that none starves. The size of a batch is that of its longest item times the number of
+    items, since the others are padded. Where the device has cores for several batches at a time, the limit holds for
+    all of them together, and what waits is divided among them. The limit is halved when the device has no memory for a
+    batch, and doubled again every SMALLER_SECONDS. A Refusal among the results concerns its item only; when a batch
+    fails, each of its items runs once more, alone. An item that nobody waits for any more does not run, or is stopped.
     """
 
     def __init__(
@@ -104,19 +103,20 @@ class Lane(Generic[T, R]):
         self._tracer = tracer
         self.failures = 0
         """Failed runs in a row."""
-        self._queue: deque[Waiting[T, R]] = deque()
+        self._queue: FairQueue[Waiting[T, R]] = FairQueue()
+        self._place = Place()
         self._claimed: Claim | None = None
         """What the lane has claimed, while it waits for its turn on the device."""
         self._retries: set[asyncio.Task[None]] = set()
 
-    async def submit(self, item: T, size: int, bucket: Hashable = 0, priority: Priority = "interactive") -> R:
+    async def submit(self, item: T, size: int, bucket: Hashable = 0, caller: Caller = NOBODY) -> R:
         """Wait for an item's result.
 
         Cancelling drops the item if it has not begun to run, and stops its batch if nobody waits for the others in it.
         """
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        waiting: Waiting[T, R] = Waiting(item, size, bucket, future, due(priority), self._tracer.here())
-        self._queue.append(waiting)
+        waiting: Waiting[T, R] = Waiting(item, size, bucket, future, self._tracer.here())
+        self._queue.add(waiting, size, caller)
         self._claim()
         try:
             return await future
@@ -136,7 +136,7 @@ class Lane(Generic[T, R]):
     def _claim(self) -> None:
         """Wait for a turn if there are items, and no longer if there are none."""
         if self._queue and not self._claimed:
-            self._claimed = self._device.claim(self._cores, self._begin)
+            self._claimed = self._device.claim(self._cores, self._begin, self._place)
         elif self._queue:
             self._device.look_again()  # another item may be first, for which there is room
         elif self._claimed:
@@ -160,7 +160,7 @@ class Lane(Generic[T, R]):
         return min(size / self._limit, 1.0)
 
     def _cut(self, turn: Turn) -> tuple[list[Waiting[T, R]], int]:
-        """Take from the queue the item that is due first and those of its bucket that fit.
+        """Take from the queue the item that is first and those of its bucket that fit.
 
         Return them and their size; none if the first must wait for room. If there are cores for other batches beside
         this one, they are left their part.
@@ -169,20 +169,17 @@ class Lane(Generic[T, R]):
         whole = min(limit, self._limit, self._at_once)
         most = -(-len(self._queue) // (1 + turn.others))
         batch: list[Waiting[T, R]] = []
-        rest: deque[Waiting[T, R]] = deque()
         longest = 0
-        for waiting in sorted(self._queue, key=lambda waiting: waiting.due):
+        for waiting in self._queue:
+            if len(batch) == most or longest * (len(batch) + 1) > whole:
+                break
             size = max(longest, waiting.size) * (len(batch) + 1)
-            if batch:
-                fits = len(batch) < most and waiting.bucket == batch[0].bucket and size <= whole
-            else:
-                fits = not rest and size <= limit
-            if fits:
+            if not batch and size > limit:
+                break
+            if not batch or (waiting.bucket == batch[0].bucket and size <= whole):
                 batch.append(waiting)
                 longest = max(longest, waiting.size)
-            else:
-                rest.append(waiting)
-        self._queue = rest
+        self._queue.take(batch)
         return batch, longest * len(batch)
 
     def _start(self, waiting: Sequence[Waiting[T, R]], turn: Turn) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,12 +10,13 @@ import structlog
 
 from contract.generation import Generation
 from service.arrays import Array, log_softmax, padded
-from service.batching.admission import Budget, Priority, due
+from service.batching.admission import Budget
+from service.batching.fair_queue import NOBODY, Caller, FairQueue
 from service.concurrency import while_wanted
 from service.errors import DeviceFull, Refusal
 from service.generation.kv_cache import KVCache
 from service.generation.token_selection import ALL_CANDIDATES, Hypothesis, Search, alternatives_of, finite
-from service.runtime.device import Device, Turn, kind_of
+from service.runtime.device import Device, Place, Turn, kind_of
 from service.runtime.runtime_errors import DeviceLost, no_memory
 from service.runtime.session import Session
 from service.settings import Settings
@@ -28,6 +28,10 @@ JOINING_TOKENS = 512
 MOST_HELD_SECONDS = 0.1
 """While others wait, the loop keeps its turn for as long as it waited for it, and no longer than this: a run of another
 model may take as long as a thousand steps."""
+STREAM_COST = 2
+"""How many times a target counts whose tokens are sent one by one: each is written as an event."""
+LEFT = 8
+"""A client leaves one row in eight to others: they need not wait until something of it ends."""
 log = structlog.get_logger()
 
 
@@ -47,7 +51,7 @@ class Job:
     limit: int
     future: "asyncio.Future[Hypothesis]"
     grew: Callable[[Hypothesis], None] | None
-    due: float
+    caller: Caller = NOBODY
     since: float = field(default_factory=time.monotonic)
     failure: Exception | None = None
     streamed: bool = False
@@ -115,7 +119,7 @@ class DecodeLoop:
         self._first_token_seconds = metrics.first_token_seconds.labels(model)
         # of the bound on tokens that run: others may run beside it
         self._share = min(decode.cores / device.cores, 1.0)
-        self._waiting: deque[Job] = deque()
+        self._waiting: FairQueue[Job] = FairQueue()
         self._running: list[Job] = []
         self._cache, self._stopping = KVCache(decode, generation), False
         self._arrived = asyncio.Event()
@@ -129,7 +133,7 @@ class DecodeLoop:
         search: Callable[[], Search],
         limit: int,
         grew: Callable[[Hypothesis], None] | None = None,
-        priority: Priority = "interactive",
+        caller: Caller = NOBODY,
         start: int | None = None,
     ) -> Hypothesis:
         """Return the target that a search finds in at most `limit` tokens. Cancelling frees its rows at the next step.
@@ -141,8 +145,8 @@ class DecodeLoop:
         """
         future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
         first, position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
-        job = Job(source, size, first, position, search, limit, future, grew, due(priority))
-        self._waiting.append(job)
+        job = Job(source, size, first, position, search, limit, future, grew, caller)
+        self._wait(job)
         self._arrived.set()
         with self._tracer.span("generate", {"lane": self._name}):
             try:
@@ -155,12 +159,12 @@ class DecodeLoop:
 
     async def work(self) -> None:
         """Take steps until cancelled. Between two turns the device serves others."""
-        self._stopping = False
+        self._stopping, place = False, Place()
         try:
             while True:
                 await self._arrived.wait()
                 asked = time.monotonic()
-                async with self._device.turn(self._decode.cores, self._share) as run:
+                async with self._device.turn(self._decode.cores, self._share, place) as run:
                     begun = time.monotonic()
                     until = begun + min(begun - asked, MOST_HELD_SECONDS)
                     await self._work(run, until)
@@ -203,7 +207,7 @@ class DecodeLoop:
             for job in wanted:
                 if len(jobs) > 1 and not job.streamed and not isinstance(error, DeviceLost):
                     job.restart(alone=True)
-                    self._waiting.append(job)
+                    self._wait(job)
                 else:
                     self._fail(job, error)
             if wanted and len(jobs) > 1:
@@ -211,26 +215,40 @@ class DecodeLoop:
         else:
             self._budget.spent(cost, (time.monotonic() - start) * turn.part)  # others run beside it
 
-    def _admit(self, most: float) -> list[Job]:
-        """Take from the queue, in the order in which they are due, the jobs that fit beside the running ones.
+    def _wait(self, job: Job) -> None:
+        cost = job.size + job.width * job.limit
+        self._waiting.add(job, cost * STREAM_COST if job.grew else cost, job.caller)
 
-        Their sources are encoded together, and have at most `most` padded tokens, unless the first one has more. While
-        rows run, which must wait for that, they have no more than JOINING_TOKENS.
+    def _admit(self, most: float) -> list[Job]:
+        """Take from the queue, in its order, the jobs that fit beside the running ones.
+
+        A client of which some run leaves a part of the rows to others. The sources are encoded together, and have at
+        most `most` padded tokens, unless the first one has more. While rows run, which must wait for that, they have no
+        more than JOINING_TOKENS.
         """
         if self._running:
             most = min(most, JOINING_TOKENS)
         joining: list[Job] = []
-        longest = 0
-        waiting = sorted((job for job in self._waiting if not job.future.done()), key=lambda job: job.due)
-        self._metrics.cancelled.labels("queued").inc(len(self._waiting) - len(waiting))
-        self._waiting = deque(waiting)
-        while self._waiting and self._fits([*self._running, *joining, self._waiting[0]]):
-            longest = max(longest, self._waiting[0].size)
+        longest, full = 0, False
+        for job in [job for job in self._waiting if job.future.done()]:
+            self._waiting.remove(job)
+            self._metrics.cancelled.labels("queued").inc()
+        clients = {job.caller.client for job in self._running}
+        share = self._settings.batch_rows - self._settings.batch_rows // LEFT
+        for job in self._waiting:
+            together = [*self._running, *joining, job]
+            if job.caller.client in clients and (full or sum(one.width for one in together) > share):
+                full = True  # nobody who has rows passes it
+                continue
+            if not self._fits(together):
+                break
+            longest = max(longest, job.size)
             if joining and longest * (len(joining) + 1) > most:
                 break
-            job = self._waiting.popleft()
             self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
             joining.append(job)
+            clients.add(job.caller.client)
+        self._waiting.take(joining)
         return joining
 
     def _put_back(self) -> None:
@@ -246,7 +264,7 @@ class DecodeLoop:
                 return
             self._drop([job])
             job.restart(alone=False)
-            self._waiting.append(job)
+            self._wait(job)
 
     def _fits(self, jobs: list[Job]) -> bool:
         """Return whether jobs may run together: one job always may, several within limits of rows and bytes.

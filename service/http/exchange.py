@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from starlette.responses import Response
 from starlette.types import Scope
 
+from service.errors import Busy
+
 SCOPE_STATE_KEY = "exchange"
 """The key of the Exchange in `scope["state"]`."""
 
@@ -29,6 +31,8 @@ class Exchange:
     """The name of the model that the request is for, once it is known that it is served."""
     key_name: str | None = None
     """The name of the API key that the request carries."""
+    client: str = ""
+    """Who shares with other clients: the name of the key, else the address."""
     body_pieces: int = 0
     """Pieces (chunks) of the body that the parser has read."""
     body_arrived: bool = False
@@ -39,6 +43,8 @@ class Exchange:
     """How the protocol of the request writes an error, as `problems.problem` has it; None for problem details."""
     refused: str | None = None
     """What the refusal is called in metrics and logs, if there was one."""
+    busy: Busy | None = None
+    """The refusal, if it was for lack of room."""
     status: int = 0
     """The status of the answer; 0 until it begins."""
     bytes_received: int = 0

@@ -9,7 +9,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Scope
 
-from service.errors import Refusal
+from service.errors import Busy, Refusal
 from service.http.exchange import exchange_of
 
 
@@ -59,7 +59,9 @@ def fault(
 
 def refused(refusal: Refusal, scope: Scope) -> Response:
     """Return a refusal as an answer, and note its reason for the log and the metrics."""
-    exchange_of(scope).refused = reason(refusal)
+    exchange = exchange_of(scope)
+    exchange.refused = reason(refusal)
+    exchange.busy = refusal if isinstance(refusal, Busy) else None
     return fault(scope, refusal.status, refusal.detail, refusal.errors, refusal.headers)
 
 

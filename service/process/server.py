@@ -65,6 +65,7 @@ def serve(
     every ALIVE_SECONDS that its event loop runs.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
+    settings = settings.with_hosts()
     app = create_app(settings, models, store, when_ready, fork_server, tell_reload, tracer)
     server = Server(uvicorn_config(app, settings, "on"), app, settings.drain_seconds, worker=tell_reload is not None)
     of_probes = settings.model_copy(update={"max_connections": PROBE_CONNECTIONS})

@@ -127,15 +127,26 @@ ROUNDING = 1e-9
 
 
 @dataclass(eq=False)
+class Place:
+    """The place of a caller among those that take turns."""
+
+    last: int = 0
+    """The number of its last turn; 0 before the first."""
+
+
+@dataclass(eq=False)
 class Claim:
     """A caller that waits for its turn, and the cores that it needs."""
 
     cores: int
     begin: Begin
+    place: Place
 
 
 class Device:
-    """A device and its cores. Callers take turns in the order in which they arrive, as many at a time as have cores.
+    """A device and its cores. Callers take turns, as many at a time as have cores: first who had the last one earliest.
+
+    So one that always wants a turn has one between any two of another, and no more.
 
     A GPU counts as one core. On a CPU, runs of one thread each use the cores better than one run of several threads,
     and they can share a session: a session's threads are the cores that a run of it takes.
@@ -145,7 +156,9 @@ class Device:
         self.cores = self.free = cores
         self.lost: Exception | None = None
         """The error after which nothing can run here any more; None as long as the device works."""
-        self._claims: deque[Claim] = deque()
+        self._claims: list[Claim] = []
+        self._granted = 0
+        """The number of turns so far."""
         self._turns: set[Turn] = set()
         self._threads = [_Thread() for _ in range(cores)]
         self._idle = [*self._threads]
@@ -156,13 +169,14 @@ class Device:
         """The number of callers that wait for their turn."""
         return len(self._claims)
 
-    def claim(self, cores: int, begin: Begin) -> Claim:
+    def claim(self, cores: int, begin: Begin, place: Place | None = None) -> Claim:
         """Queue `begin`; call it with a turn of `cores` cores, or of all if the device has fewer.
 
-        What arrives in one round of the event loop can begin together: `begin` is called in the next round, or where
-        another turn is released.
+        Without a `place` it is behind all who have had a turn. What arrives in one round of the event loop can begin
+        together: `begin` is called in the next round, or where another turn is released.
         """
-        self._claims.append(claim := Claim(min(cores, self.cores), begin))
+        self._claims.append(claim := Claim(min(cores, self.cores), begin, place or Place(self._granted)))
+        self._claims.sort(key=lambda claim: claim.place.last)
         self.look_again()
         return claim
 
@@ -179,7 +193,9 @@ class Device:
             asyncio.get_running_loop().call_soon(self._grant)
 
     @contextlib.asynccontextmanager
-    async def turn(self, cores: int | None = None, share: float = 1.0) -> AsyncIterator[Turn]:
+    async def turn(
+        self, cores: int | None = None, share: float = 1.0, place: Place | None = None
+    ) -> AsyncIterator[Turn]:
         """Wait for a turn of `cores` cores (by default all), and hold it for the length of a block."""
         granted: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
 
@@ -192,7 +208,7 @@ class Device:
             granted.set_result(turn)
             return share
 
-        claim = self.claim(cores or self.cores, begin)
+        claim = self.claim(cores or self.cores, begin, place)
         try:
             turn = await granted
         except asyncio.CancelledError:
@@ -237,13 +253,14 @@ class Device:
         self.free += turn.cores
 
     def _grant(self) -> None:
-        """Begin the turns that have waited for longest, as far as there are cores and room."""
+        """Begin the turns that are next, as far as there are cores and room."""
         self._granting = False
         while self._claims and self._claims[0].cores <= self.free:
-            claim = self._claims.popleft()
+            claim = self._claims.pop(0)
             turn = Turn(self, claim.cores, self._idle.pop())  # the thread last used, whose memory is in the caches
             self._turns.add(turn)
             self.free -= claim.cores
+            last, claim.place.last = claim.place.last, self._granted + 1  # it may claim the next one as this one begins
             try:
                 share = claim.begin(turn)
             except Exception:  # of any kind: the others need the device
@@ -251,9 +268,11 @@ class Device:
                 turn.release()
                 continue
             if share is None:
-                self._claims.appendleft(claim)
+                claim.place.last = last
+                self._claims.insert(0, claim)
                 self._take_back(turn)
                 return  # until another turn ends, or its caller says that it needs less
+            self._granted += 1
             turn.share = share
 
 

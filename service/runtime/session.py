@@ -37,6 +37,8 @@ log = structlog.get_logger()
 
 ONNX_TYPES = {"float32": "float"}
 """The names of types in ONNX that differ from those of a manifest."""
+LONG_SECONDS = 0.02
+"""What a first run on a CPU prepares is little beside a run of so long."""
 NEXT_POWER_OF_TWO = 0
 """How the arena grows: by what is requested alone, it would fall into more and smaller pieces."""
 
@@ -239,12 +241,14 @@ class Session:
         """Give back the memory of earlier runs of all sessions on the CPU, by the smallest run of this one there."""
         self.run(self._zeros({"batch": 1}), shrink=True)
 
-    def warm_up(self, lengths: Mapping[str, int] | None = None) -> None:
+    def warm_up(self, lengths: Mapping[str, int] | None = None) -> float:
         """Run once on zeros that are all visible, or once for each batch size that CUDA graphs are recorded for.
 
-        `lengths` gives the lengths of named axes; the others have length 1. Raises SessionError if an output is not
-        finite, or if the device has no memory for a batch.
+        Return the seconds of a run of one input: of another one if the first was short, or not on a CPU, since what a
+        first run prepares takes a while. `lengths` gives the lengths of named axes; the others have length 1. Raises
+        SessionError if an output is not finite, or if the device has no memory for a batch.
         """
+        begun = time.monotonic()
         for size in self._captured.sizes if self._captured else (1,):
             try:
                 out = self.run(self._zeros({**(lengths or {}), "batch": size}))
@@ -256,6 +260,10 @@ class Session:
             for port in self.graph.outputs:
                 if port.dtype != "bfloat16" and not np.isfinite(out[port.name]).all():
                     raise SessionError(f"{self.name}: {port.name} is not finite on an input of zeros")
+        if time.monotonic() - begun < LONG_SECONDS or self.provider != PROVIDERS["cpu"]:
+            begun = time.monotonic()
+            self.run(self._zeros({**(lengths or {}), "batch": 1}))
+        return time.monotonic() - begun
 
     def _zeros(self, sizes: Mapping[str, int]) -> dict[str, Array]:
         """Return inputs of zeros that are all visible; axes that are not in `sizes` have length 1."""

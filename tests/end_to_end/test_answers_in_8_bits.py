@@ -9,6 +9,7 @@ from PIL import Image
 from contract.artifact import read_artifact
 from export import pipeline
 from export.pipeline import export
+from service.batching.fair_queue import NOBODY
 from service.explanations.query import resolve
 from service.inputs.model_input import Picture
 from service.options.attention import AttentionOptions
@@ -59,14 +60,14 @@ async def test_an_answer_and_its_maps_are_the_same_alone_and_beside_others(folde
         return run(feed)
 
     served.sessions["predict"].run = noted
-    alone = [await served.predict(item, "interactive") for item in items]
+    alone = [await served.predict(item, NOBODY) for item in items]
     sizes.clear()
-    together = await asyncio.gather(*(served.predict(item, "interactive") for item in items))
+    together = await asyncio.gather(*(served.predict(item, NOBODY) for item in items))
     bits = 1e-6 if served.manifest.scales == "fixed" else 0  # batches change the order of sums of floats
     np.testing.assert_allclose(together, alone, rtol=bits, atol=bits)
     assert (max(sizes) == 1) == (served.manifest.scales == "input")
-    maps = [await served.attend(item, query, "interactive") for item in items]
-    beside = await asyncio.gather(*(served.attend(item, query, "interactive") for item in items))
+    maps = [await served.attend(item, query, NOBODY) for item in items]
+    beside = await asyncio.gather(*(served.attend(item, query, NOBODY) for item in items))
     for one, other, answer in zip(maps, beside, alone, strict=True):
         np.testing.assert_allclose(one.prediction, other.prediction, rtol=bits, atol=bits)
         np.testing.assert_allclose(one.prediction, answer, atol=1e-5)

@@ -410,7 +410,7 @@ def test_more_bodies_than_memory_may_hold_are_refused_before_they_are_read(light
         base = client.base_url
         with socket.create_connection((base.host, base.port)) as slow:
             slow.sendall(
-                b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
+                b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
                 b"Content-Length: 9999999\r\n\r\n"
             )
             time.sleep(0.3)
@@ -430,7 +430,7 @@ def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(light)
         base = client.base_url
         with socket.create_connection((base.host, base.port)) as leaving:
             leaving.sendall(
-                b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
+                b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\n"
                 b"Content-Length: 1000\r\n\r\nabc"
             )
             time.sleep(0.2)

@@ -345,9 +345,9 @@ def test_a_model_says_which_baselines_it_has_and_which_method_was_best(client):
 def test_each_point_of_a_path_is_charged_to_the_queue(artifacts, monkeypatch):
     take, charged = Budget.take, []
 
-    def noted(budget, cost, priority="interactive"):
+    def noted(budget, cost, caller):
         charged.append((budget.name, cost))
-        take(budget, cost, priority)
+        take(budget, cost, caller)
 
     with inside(artifacts) as (client, _):
         monkeypatch.setattr(Budget, "take", noted)

@@ -106,14 +106,14 @@ def test_07_heads_and_bodies_have_deadlines_and_limits(light):
     """What else may come at a socket is in test_bounded_protocol.py; here the service itself is asked."""
     with served(light, header_seconds=0.5, body_seconds=0.5) as client:
         address = client.base_url.host, client.base_url.port
-        head = b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: x\r\n"
+        head = b"POST /v1/models/digits/classify HTTP/1.1\r\nHost: localhost\r\n"
         for sent, status in (
             (b"", b""),
             (head, b"408"),
             (head + b"Content-Type: image/png\r\nContent-Length: 9\r\n\r\nabc", b"408"),
             (head + b"Content-Length: 99999999999999\r\n\r\n", b"413"),
             (head + b"A: " + b"a" * 1_000_000, b"431"),
-            (head.replace(b"Host: x\r\n", b"") + b"\r\n", b"400"),
+            (head.replace(b"Host: localhost\r\n", b"") + b"\r\n", b"400"),
             (head + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", b"400"),
             (head.replace(b"\r\n", b"\n") + b"\n", b"400"),
             (head + b"A: b\r\n c\r\n\r\n", b"400"),

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from service.batching.admission import Budget
+from service.batching.admission import Bodies
 from service.errors import Refusal
 from service.http import bounded_protocol
 from service.http.api_keys import Keys
@@ -88,7 +88,7 @@ class Running:
                 self.layered, loop="uvloop", http=self.protocol, lifespan="off", interface="asgi3", log_config=None
             )
         )
-        limited = BodyLimits(application, self.settings, Budget("bodies", shared_bytes(self.settings)))
+        limited = BodyLimits(application, self.settings, Bodies(shared_bytes(self.settings)))
         gate = Gate(limited, self.settings, Keys(self.settings))
         self.unread = UnreadAnswers(self.settings.unread_bytes, self.protocol.metrics.answers_gave_way)
         sliced = SlicedAnswers(HeadRequests(gate), self.unread)

@@ -20,7 +20,7 @@ from tests.samples.in_process import inside
 def test_until_every_session_has_run_the_service_is_live_and_not_ready(light, monkeypatch):
     held = threading.Event()
     run = Session.warm_up
-    monkeypatch.setattr(Session, "warm_up", lambda session, lengths: (held.wait(20), run(session, lengths)))
+    monkeypatch.setattr(Session, "warm_up", lambda session, lengths: held.wait(20) and run(session, lengths))
     settings = Settings(artifacts=light)
     with TestClient(create_app(settings, load(settings), open_store(settings))) as client:
         try:

@@ -71,6 +71,8 @@ def test_the_names_of_clients_are_those_of_ours():
         ("ALLOWED_HOSTS", "https://a.example", "without a port"),
         ("CORS_ORIGINS", "https://a.example/", "such as https://a.example, given 'https://a.example/'"),
         ("CORS_ORIGINS", "a.example", "a scheme and a host"),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, 10.0.0.1/8", "a network such as 10.0.0.0/8, given '10.0.0.1/8'"),
+        ("TRUSTED_PROXIES", "proxy.example", "a network"),
     ],
 )
 def test_a_host_that_could_never_match_is_refused(monkeypatch, name, given, wanted):
@@ -84,3 +86,20 @@ def test_hosts_and_origins(monkeypatch):
     for origins in ("*", "https://a.example,http://localhost:3000,http://[::1]:8000"):
         monkeypatch.setenv("REGARD_CORS_ORIGINS", origins)
         assert read_settings().cors_origins == origins
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ({}, {"localhost", "127.0.0.1", "[::1]"}),
+        ({"host": "localhost"}, {"localhost", "127.0.0.1", "[::1]"}),
+        ({"host": "127.0.0.2"}, {"localhost", "127.0.0.1", "[::1]", "127.0.0.2"}),
+        ({"allowed_hosts": "a.example"}, {"a.example"}),
+        ({"host": "0.0.0.0"}, None),
+        ({"host": "192.0.2.1"}, None),
+        ({"host": "regard.internal"}, None),
+    ],
+)
+def test_what_only_its_machine_reaches_answers_to_no_other_host(given, hosts):
+    found = Settings(**given).with_hosts().allowed_hosts
+    assert (found and set(found.split(","))) == hosts

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from contract.manifest import Task
 from service import VERSION
-from service.answering.call import Answered, Call, answer, check_ready, find, narrowed
+from service.answering.call import Answered, Call, answer, caller_of, check_ready, find, narrowed
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.pipelines.parameters import (
@@ -181,7 +181,7 @@ async def _tokenize(request: Request, state: State, served: ServedModel) -> Resp
     tokenizer = _tokenizer(served)
     encode = functools.partial(tokenizer.encode, any_length=True)  # clients measure texts, to split them
     likely = sum(tokenizer.estimated_tokens(text, any_length=True) for text in texts)
-    with served.prediction_budget.permit(likely, "interactive"):
+    with served.prediction_budget.permit(likely, caller_of(exchange_of(request.scope))):
         read = await state.decode_texts(served.manifest.name, encode, texts)
         size, limit = TOKEN_BYTES * sum(map(len, read)), state.settings.max_answer_bytes
         if size > limit:
@@ -216,7 +216,7 @@ async def _decode(request: Request, state: State, served: ServedModel) -> Respon
             raise Unacceptable("ids: each must be a token of the model's vocabulary, given another")
         return responses.respond([tokenizer.decode(row) for row in tokens])
 
-    with served.prediction_budget.permit(sum(map(len, tokens)), "interactive"):
+    with served.prediction_budget.permit(sum(map(len, tokens)), caller_of(exchange_of(request.scope))):
         return await state.present(served.manifest.name, None, write)
 
 

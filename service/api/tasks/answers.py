@@ -38,7 +38,7 @@ class Answer:
             if shown.opposite and answered.compared is not None:
                 sides.append((answered.compared, shown.opposite, "against"))
             for sent, side, title in sides:
-                async with call.modality.upright(call.state, sent, self.options) as pixels:
+                async with call.modality.upright(call.state, sent, call.caller(self.options)) as pixels:
                     drawn = await call.present(side.draw, pixels, call.state.settings.max_image_pixels)
                 pictures.append((title, drawn))
         return Response(await call.present(png, pictures), media_type=MEDIA_TYPES["png"])

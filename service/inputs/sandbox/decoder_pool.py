@@ -8,13 +8,14 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import structlog
 
 from contract.input_rules import ImageRule
-from service.batching.admission import Backlog, Budget, Priority
+from service.batching.admission import Backlog, Budget
+from service.batching.fair_queue import NOBODY, Caller
 from service.errors import NotReady, Refusal, Unacceptable, about_input
 from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
@@ -72,21 +73,20 @@ class ImageRequest:
         self.own = len(images) if own is None else own
         """The number of images that the request is about; the one behind them is what they are compared with."""
         self._pixels = [self._announced_pixels(number, max_pixels) for number in range(len(images))]
-        self._turn = object()  # the queue knows the request by it, and so never holds the images
         self._held = 0
-        self._priority: Priority = "interactive"
+        self._caller = NOBODY
 
     @contextlib.contextmanager
-    def permit(self, priority: Priority = "interactive") -> Iterator[None]:
+    def permit(self, caller: Caller = NOBODY) -> Iterator[None]:
         """Hold a part of the pool's budget for each image until it is decoded, or until the block ends. Raises Busy."""
         budget = self._pool.budget
         held = sum(map(_cost, self._pixels))
-        budget.take(held, priority)
-        self._held, self._priority = held, priority
+        budget.take(held, caller)
+        self._held, self._caller = held, caller
         try:
             yield
         finally:
-            budget.give_back(self._held)
+            budget.give_back(self._held, caller)
             self._held = 0
 
     async def decode(self, number: int, rule: ImageRule) -> Picture:
@@ -97,8 +97,8 @@ class ImageRequest:
         pixels = self._pixels[number]
         if self._held < _cost(pixels):
             raise RuntimeError("image: must be admitted before it is decoded")
-        picture = await self._pool.run(rule, self._images[number], pixels, self._turn, self._priority)
-        self._pool.budget.give_back(_cost(pixels))
+        picture = await self._pool.run(rule, self._images[number], pixels, self._caller)
+        self._pool.budget.give_back(_cost(pixels), self._caller)
         self._held -= _cost(pixels)
         return picture
 
@@ -128,6 +128,8 @@ class DecoderPool:
             settings.queue_pixels,
             Backlog(settings.request_seconds),
             at_once=settings.decode_processes * _cost(settings.max_image_pixels),
+            less="send fewer or smaller images",
+            even=True,
         )
         """Pixels of images that wait or are being decoded, and PIXELS_PER_IMAGE for each of them."""
 
@@ -162,7 +164,7 @@ class DecoderPool:
             return await request.decode(0, rule)
 
     @contextlib.asynccontextmanager
-    async def upright(self, data: bytes, priority: Priority = "interactive") -> AsyncIterator[Pixels]:
+    async def upright(self, data: bytes, caller: Caller = NOBODY) -> AsyncIterator[Pixels]:
         """Yield the pixels of a whole image, upright, (height, width, 1 or 3). Raises as `decode` does, but never Busy.
 
         It is of a request that was admitted and whose other work is done. Whole images are large, so at most as many
@@ -170,7 +172,7 @@ class DecoderPool:
         """
         pixels = _announced_pixels(data, self._settings.max_image_pixels)
         async with self._whole_images:
-            yield (await self.run(None, data, pixels, object(), priority)).pixels
+            yield (await self.run(None, data, pixels, caller)).pixels
 
     async def close(self) -> None:
         """Kill the fork server and all decoders."""
@@ -183,16 +185,14 @@ class DecoderPool:
                 decoder.close()
         self._source.end_all()
 
-    async def run(
-        self, rule: ImageRule | None, data: bytes, announced_pixels: int, turn: Hashable, priority: Priority
-    ) -> Picture:
-        """Decode an image, upright and whole without a rule, as soon as it is the turn of its request among others."""
+    async def run(self, rule: ImageRule | None, data: bytes, announced_pixels: int, caller: Caller) -> Picture:
+        """Decode an image, upright and whole without a rule, as soon as it is its turn among others."""
         self.start()
         request, killed = Request(rule, self._settings.max_image_pixels, announced_pixels), False
         # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
         seconds = CLOCK_FACTOR * self._settings.decode_seconds
         for _ in range(self._settings.decode_processes + 2):
-            decoder = await self._queue.get(turn, priority)
+            decoder = await self._queue.get(_cost(announced_pixels), caller)
             if decoder is None:
                 self._start_task(self._add_decoder())
                 continue

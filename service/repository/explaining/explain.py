@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from service.arrays import Array
-from service.batching.admission import Priority
+from service.batching.fair_queue import Caller
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
 from service.explanations.query import AttentionQuery
 from service.explanations.states import SMALLEST_LENGTH
@@ -61,13 +61,13 @@ def rather_than(first: Other, second: Other | None = None) -> Other:
 
 
 async def other_of(
-    served: Predictor, item: ModelInput, query: AttentionQuery | None, text: Text, priority: Priority, name: str
+    served: Predictor, item: ModelInput, query: AttentionQuery | None, text: Text, caller: Caller, name: str
 ) -> Other:
     """Return the other input that a query compares with, once a model has run on it."""
     if query and query.by_states:
-        attended = await served.attend(item, query, priority)
+        attended = await served.attend(item, query, caller)
         return Other(item, text, attended.prediction, name, attended.states)
-    return Other(item, text, await served.predict(item, priority), name)
+    return Other(item, text, await served.predict(item, caller), name)
 
 
 async def explain(
@@ -75,7 +75,7 @@ async def explain(
     item: ModelInput,
     query: AttentionQuery,
     text: Text,
-    priority: Priority,
+    caller: Caller,
     other: Other | None = None,
 ) -> tuple[Prediction, AttentionAnswer]:
     """Return the prediction of an input and its attention answer; the spans of its tokens lie in `text`.
@@ -83,11 +83,11 @@ async def explain(
     A gradient method explains the embedding of an input by that of the `other`.
     """
     if query.by_gradient:
-        work = _explain_prediction(served, item, query, priority, other)
-        (prediction, maps), diagnostics = await _with_diagnostics(served, item, query, priority, work)
+        work = _explain_prediction(served, item, query, caller, other)
+        (prediction, maps), diagnostics = await _with_diagnostics(served, item, query, caller, work)
         result = AttentionResult(prediction, maps, diagnostics)
     else:
-        result = await served.attend(item, query, priority)
+        result = await served.attend(item, query, caller)
     opposite = None
     if query.by_states:
         others = [(other.item, other.states)] if other else []
@@ -102,10 +102,10 @@ async def explain(
     result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
     if query.options.evaluate:
-        subject = predicted(served, item, query, result.prediction, other.vector if other else None, priority)
+        subject = predicted(served, item, query, result.prediction, other.vector if other else None, caller)
 
         async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
-            return (await explain(served, item, one, text, priority, other))[1].maps
+            return (await explain(served, item, one, text, caller, other))[1].maps
 
         evaluation = await evaluation_of(served, subject, query, result.maps, attend)
     axes, texts = axes_of(item, text)
@@ -117,13 +117,13 @@ async def explain(
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
         own = Other(item, text, result.prediction)
-        _, opposite = await explain(served, other.item, replace(query, options=own_side), other.text, priority, own)
+        _, opposite = await explain(served, other.item, replace(query, options=own_side), other.text, caller, own)
         answer = replace(answer, opposite=opposite)
     return result.prediction, answer
 
 
 async def explain_generated(
-    served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery, priority: Priority
+    served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery, caller: Caller
 ) -> AttentionAnswer:
     """Return the attention answer to a finished target, from one teacher-forced pass over it.
 
@@ -132,19 +132,19 @@ async def explain_generated(
     item = served.finished(source, target, query)
     axes, texts = _axes(served, source, text, target, query)
     if query.by_gradient:
-        work = explain_scores(served, item, query, served.targets_of(source, target, query), priority)
-        found, diagnostics = await _with_diagnostics(served, item, query, priority, work)
+        work = explain_scores(served, item, query, served.targets_of(source, target, query), caller)
+        found, diagnostics = await _with_diagnostics(served, item, query, caller, work)
         entries = [_entries(served, source, query, one, axes["target"]) for one in found]
         maps: Sequence[AttentionMap] = maps_of_tokens(query, found, entries)
     else:
-        result = await served.attend(item, query, priority)
+        result = await served.attend(item, query, caller)
         maps, diagnostics = result.maps, result.diagnostics
     evaluation = None
     if query.options.evaluate:
-        subject = generated(served, source, target, query, priority)
+        subject = generated(served, source, target, query, caller)
 
         async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
-            return (await explain_generated(served, source, text, target, one, priority)).maps
+            return (await explain_generated(served, source, text, target, one, caller)).maps
 
         evaluation = await evaluation_of(served, subject, query, maps, attend)
     return AttentionAnswer(query, maps, source.picture, axes, texts, diagnostics, evaluation)
@@ -164,17 +164,17 @@ def _entries(
 
 
 async def explain_step(
-    served: Generator, source: ModelInput, target: Sequence[int], query: AttentionQuery, priority: Priority
+    served: Generator, source: ModelInput, target: Sequence[int], query: AttentionQuery, caller: Caller
 ) -> object:
     """Return the maps of cross-attention of the last token of a target that is still growing."""
     last = [replace(one, queries=(len(target) - 1,)) for one in query.kinds if one.kind.kind == "cross"]
     step = replace(query, kinds=tuple(last), options=query.options.model_copy(update={"diagnostics": False}))
-    result = await served.attend(served.finished(source, target, step), step, priority)
+    result = await served.attend(served.finished(source, target, step), step, caller)
     return AttentionAnswer(step, result.maps).json()["maps"]
 
 
 async def _explain_prediction(
-    served: Predictor, item: ModelInput, query: AttentionQuery, priority: Priority, other: Other | None
+    served: Predictor, item: ModelInput, query: AttentionQuery, caller: Caller, other: Other | None
 ) -> tuple[Prediction, list[AttentionMap]]:
     """Return the prediction of an input, and the maps of each of its scores.
 
@@ -183,10 +183,10 @@ async def _explain_prediction(
     prediction = None
     targets = served.targets(item, query)
     if query.predicts_first(served.manifest):
-        prediction = await served.predict(item, priority)
+        prediction = await served.predict(item, caller)
         targets = [served.chosen(one, prediction) for one in targets]
     score = (other.vector, other.weight) if other else None
-    found = await explain_scores(served, item, query, targets, priority, score, answers=prediction is None)
+    found = await explain_scores(served, item, query, targets, caller, score, answers=prediction is None)
     answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]
     against = served.against_entry(query)
     maps = [own for one in found for own in maps_of(query, one, served.score_entry(one.target, answers[0]) | against)]
@@ -194,13 +194,13 @@ async def _explain_prediction(
 
 
 async def _with_diagnostics(
-    served: ServedModel, item: ModelInput, query: AttentionQuery, priority: Priority, work: Coroutine[Any, Any, T]
+    served: ServedModel, item: ModelInput, query: AttentionQuery, caller: Caller, work: Coroutine[Any, Any, T]
 ) -> tuple[T, Diagnostics | None]:
     """Return the result of some work, and the diagnostics of an input if they are asked for."""
     working = asyncio.ensure_future(work)
     working.add_done_callback(lambda done: done.cancelled() or done.exception())  # where both fail, nobody waits for it
     try:
-        attended = await served.attend(item, query, priority) if query.options.diagnostics else None
+        attended = await served.attend(item, query, caller) if query.options.diagnostics else None
         return await working, attended.diagnostics if attended else None
     finally:
         working.cancel()

@@ -8,7 +8,7 @@ import numpy as np
 
 from contract.manifest import GradientMethod, KindName, Manifest
 from service.arrays import Array
-from service.batching.admission import Priority
+from service.batching.fair_queue import Caller
 from service.explanations.answer import MOST_ERROR, AttentionMap
 from service.explanations.query import FINER, PATH_ENDS, AttentionQuery
 from service.explanations.relevance_identity import identity_rows
@@ -51,7 +51,7 @@ async def explain_scores(
     item: ModelInput,
     query: AttentionQuery,
     targets: Sequence[Target],
-    priority: Priority,
+    caller: Caller,
     other: tuple[Prediction, float] | None = None,
     *,
     answers: bool = False,
@@ -71,7 +71,7 @@ async def explain_scores(
         jobs = [jobs_of(manifest, item, query, target, vector, points) for target in some]
         if answers:
             jobs[0][0] = replace(jobs[0][0], answers=True)
-        every = await served.explain_scores(method, [job for own in jobs for job in own], priority)
+        every = await served.explain_scores(method, [job for own in jobs for job in own], caller)
         found = iter(every if weight == 1 else [_weighted(one, weight) for one in every])
         return [[next(found) for _ in own] for own in jobs]
 

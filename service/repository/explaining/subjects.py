@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from service.arrays import Array, probabilities
-from service.batching.admission import Priority
 from service.batching.batcher import bucket_of
+from service.batching.fair_queue import Caller
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.comparison import compared, curve_names, is_comparison
@@ -63,7 +63,7 @@ def predicted(
     query: AttentionQuery,
     prediction: Prediction,
     other: Prediction | None,
-    priority: Priority,
+    caller: Caller,
 ) -> Subject:
     """Return what is evaluated of a prediction: the probability of a class or of a mask's token, or a cosine.
 
@@ -71,24 +71,24 @@ def predicted(
     request does not say which one.
     """
     if isinstance(served, MaskFiller):
-        return _filled(served, item, query, prediction, priority)
+        return _filled(served, item, query, prediction, caller)
     if query.explains == "embedding":
         if other is None:
             raise TypeError("the embedding of an input is evaluated by another")
 
         async def cosine(rest: ModelInput) -> float:
-            own = await served.predict(rest, priority)
+            own = await served.predict(rest, caller)
             lengths = float(np.linalg.norm(own) * np.linalg.norm(other))
             return float(own @ other) / max(lengths, SMALLEST_LENGTH)
 
         return _subject(served, item, cosine, Score("cosine", "the other input", {"target": None}))
     if isinstance(served, Detector):
-        return _detected(served, item, query, prediction, priority)
+        return _detected(served, item, query, prediction, caller)
     (index,) = query.targets or (int(prediction.argmax()),)
     scores, names = served.manifest.scores, served.manifest.labels
 
     async def chance(rest: ModelInput) -> float:
-        return float(probabilities(await served.predict(rest, priority), scores)[index])
+        return float(probabilities(await served.predict(rest, caller), scores)[index])
 
     measure: MeasureName = "score" if scores == "identity" else "probability"
     score = Score(measure, names[index] if names else str(index), {"target": index})
@@ -96,13 +96,13 @@ def predicted(
 
 
 def _detected(
-    served: Detector, item: ModelInput, query: AttentionQuery, prediction: Prediction, priority: Priority
+    served: Detector, item: ModelInput, query: AttentionQuery, prediction: Prediction, caller: Caller
 ) -> Subject:
     """Return what is evaluated of an image with objects: the probability of the likeliest class of one of them."""
     target = served.chosen(served.targets(item, query)[0], prediction)
 
     async def chance(rest: ModelInput) -> float:
-        return float(served.chances(await served.predict(rest, priority))[target.position, target.token])
+        return float(served.chances(await served.predict(rest, caller))[target.position, target.token])
 
     named = {"target": target.token, "object": target.position}
     score = Score("probability", served.manifest.labels[target.token], named)
@@ -111,7 +111,7 @@ def _detected(
 
 
 def _filled(
-    served: MaskFiller, item: ModelInput, query: AttentionQuery, prediction: Prediction, priority: Priority
+    served: MaskFiller, item: ModelInput, query: AttentionQuery, prediction: Prediction, caller: Caller
 ) -> Subject:
     """Return what is evaluated of a text with masks: the probability of the likeliest token for one of them."""
     positions: list[int] = item.arrays["masked"].tolist()
@@ -119,14 +119,14 @@ def _filled(
     token = int(prediction[mask].argmax())
 
     async def chance(rest: ModelInput) -> float:
-        return _probability((await served.predict(rest, priority))[mask], token)
+        return _probability((await served.predict(rest, caller))[mask], token)
 
     score = Score("probability", served.text_of(token), {"target": token, "mask": mask})
     return replace(_subject(served, item, chance, score), index=mask, position=positions[mask])
 
 
 def generated(
-    served: Generator, source: ModelInput, target: Sequence[int], query: AttentionQuery, priority: Priority
+    served: Generator, source: ModelInput, target: Sequence[int], query: AttentionQuery, caller: Caller
 ) -> Subject:
     """Return what is evaluated of a generated target: the probability of one of its tokens, given those before it.
 
@@ -142,7 +142,7 @@ def generated(
         # fed as its row emits it, whatever row is read
         emitting = replace(query, options=query.options.model_copy(update={"align": "emit"}))
         item = served.finished(rest, target[: index + 1], emitting)
-        return _probability((await _answer(served, item, priority))[-1], token)
+        return _probability((await _answer(served, item, caller))[-1], token)
 
     score = Score("probability", served.target_tokenizer.text_of(token), {"target": token, "position": index})
     return replace(_subject(served, source, chance, score), index=index, position=first + index)
@@ -177,12 +177,12 @@ def _subject(served: ServedModel, item: ModelInput, measure: Measure, score: Sco
     return Subject(item, kind, columns, take_away, measure, score)
 
 
-async def _answer(served: Generator, item: ModelInput, priority: Priority) -> Prediction:
+async def _answer(served: Generator, item: ModelInput, caller: Caller) -> Prediction:
     """Return the logits of a target, from one teacher-forced pass in which no map is asked for."""
     nothing = tuple(KindControls(kind, (0,), (), ()) for kind in served.manifest.attention)
     controls = GraphControls("raw", "mean", diagnose=False, kinds=nothing)
     bucket = bucket_of(max(item.lengths.values())), controls, None
     logits, _ = await served.attention_lane.submit(
-        AttentionJob(item, controls), served.footprint.maps(item.lengths), bucket, priority
+        AttentionJob(item, controls), served.footprint.maps(item.lengths), bucket, caller
     )
     return logits

@@ -9,6 +9,7 @@ from contract.generation import Generation
 from contract.manifest import KindName
 from contract.names import listed
 from service.batching.admission import Backlog, Budget
+from service.batching.fair_queue import NOBODY, Caller
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery
 from service.explanations.selection import Target, select
@@ -47,7 +48,11 @@ class Generator(ServedModel):
         self.generation = generation
         self.example_text = "Once upon a time" if self.continues else "the twenty-third of March 2021"
         at_once = settings.batch_rows * self.limit(GenerateOptions(), 1)
-        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, at_once=at_once)
+        self.prediction_budget = Budget(
+            "queue of predictions",
+            settings.queue_tokens,
+            at_once=at_once,
+        )
         if generation.tokenizer:
             self.target_tokenizer = TextTokenizer(artifact, generation.tokenizer, generation.max_new_tokens)
         elif self.inputs.tokenizer:
@@ -136,7 +141,11 @@ class Generator(ServedModel):
         return self.generation.length_penalty if options.length_penalty is None else options.length_penalty
 
     async def generate(
-        self, source: ModelInput, options: GenerateOptions, grew: Callable[[Hypothesis], None] | None = None
+        self,
+        source: ModelInput,
+        options: GenerateOptions,
+        grew: Callable[[Hypothesis], None] | None = None,
+        caller: Caller = NOBODY,
     ) -> Hypothesis:
         """Return the target of a source; `grew` is called after every step with what there is of it."""
         behind = source.arrays["source"].tolist() if self.continues else []
@@ -147,7 +156,7 @@ class Generator(ServedModel):
             lambda: self.search(options, behind),
             limit,
             grew,
-            options.priority,
+            caller,
             self.start_token(source),
         )
         forced = self.generation.forced_last is not None and len(found.tokens) == limit

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.batching.admission import Backlog, Budget, Priority
+from service.batching.admission import Backlog, Budget
 from service.batching.batcher import Lane, bucket_of
+from service.batching.fair_queue import Caller
 from service.errors import NOT_FINITE, Broken, Refusal
 from service.explanations.answer import AttentionMap
 from service.explanations.found_object import FoundObject
@@ -116,10 +117,10 @@ class Predictor(ServedModel):
         """Return the maps that an answer shows, once the prediction is known: all."""
         return maps
 
-    async def predict(self, item: ModelInput, priority: Priority) -> Prediction:
+    async def predict(self, item: ModelInput, caller: Caller) -> Prediction:
         """Return what the head returns for an input."""
         size = cost_of(item.lengths)
-        return await self.prediction_lane.submit(item, size, bucket_of(size), priority)
+        return await self.prediction_lane.submit(item, size, bucket_of(size), caller)
 
     def _run_predictions(self, items: Sequence[ModelInput]) -> list[Prediction | Refusal]:
         out = self.batches.run("predict", items)

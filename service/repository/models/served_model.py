@@ -13,8 +13,9 @@ import numpy.typing as npt
 from contract.artifact import MANIFEST, Artifact
 from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, GradientMethod, Manifest, Role, Task
 from service.arrays import Array, crop, padded
-from service.batching.admission import Backlog, Budget, Priority
+from service.batching.admission import Backlog, Budget
 from service.batching.batcher import Lane, bucket_of
+from service.batching.fair_queue import Caller
 from service.concurrency import together
 from service.errors import NOT_FINITE, Broken, Refusal, TooLarge
 from service.explanations.answer import AttentionMap
@@ -22,7 +23,7 @@ from service.explanations.comparison import is_comparison
 from service.explanations.query import AttentionQuery, resolve
 from service.generation.decode_loop import DecodeLoop
 from service.inputs.artifact_inputs import open_inputs
-from service.inputs.model_input import ModelInput
+from service.inputs.model_input import ModelInput, cost_of
 from service.options.attention import AttentionOptions
 from service.repository.models.batches import Batches
 from service.repository.models.cross_check import check_graphs, check_manifest
@@ -113,8 +114,15 @@ class ServedModel:
         """The newer versions that could not be served at the start, with the reasons that clients are told."""
         self.state: ModelState = "warming up"
         self.uses = Uses()
-        self.prediction_budget = Budget("queue of predictions", settings.queue_tokens, at_once=settings.batch_tokens)
-        self.attention_budget = Budget("queue of attention", settings.queue_map_bytes, at_once=settings.batch_map_bytes)
+        even = not self.inputs.longest  # inputs of one length
+        self.prediction_budget = Budget(
+            "queue of predictions", settings.queue_tokens, at_once=settings.batch_tokens,
+            less="send fewer inputs", even=even,
+        )  # fmt: skip
+        self.attention_budget = Budget(
+            "queue of attention", settings.queue_map_bytes, at_once=settings.batch_map_bytes,
+            less="ask for fewer inputs, targets or steps", even=even,
+        )  # fmt: skip
         self.lanes: list[Lane[Any, Any] | DecodeLoop] = []
         self.device = device
         """What the sessions were opened for: `cpu`, `cuda`, `openvino` or `tensorrt`."""
@@ -173,15 +181,17 @@ class ServedModel:
 
     async def warm_up(self, device: Device) -> None:
         """Run every session on every shape that is treated differently. Raises SessionError for one that cannot run."""
-        for session in self.sessions.values():
+        for role, session in self.sessions.items():
             for lengths in self._lengths_to_try():
                 async with device.turn() as run:
                     try:
-                        await run(session.warm_up, lengths)
+                        seconds = await run(session.warm_up, lengths)
                     except SessionError:
                         raise
                     except Exception as error:  # of any kind, such as too little memory for its inputs
                         raise SessionError(f"{session.name}: cannot run: {type(error).__name__}") from error
+            queue, cost = _cost_of_run(self, role, {**self.inputs.lengths, **lengths})
+            queue.tried(cost, seconds * min(session.cores / device.cores, 1.0))  # what of longer inputs takes least
         for lane in self.lanes:
             lane.failures = 0
         self.state = "ready"
@@ -231,7 +241,7 @@ class ServedModel:
                 "ask for a shorter input" + (", or for rollout" if by_gradient else "")
             )
 
-    async def attend(self, item: ModelInput, query: AttentionQuery, priority: Priority) -> AttentionResult:
+    async def attend(self, item: ModelInput, query: AttentionQuery, caller: Caller) -> AttentionResult:
         """Return the prediction of one input, and the maps and figures that a query asks for.
 
         Raises Unacceptable for rows that it does not have.
@@ -242,7 +252,7 @@ class ServedModel:
         # padding would be counted among the smallest weights of an input, so that input shares a run with no other
         own_run = id(item) if query.options.discard and self.inputs.padded else None
         prediction, stacks = await self.attention_lane.submit(
-            AttentionJob(item, controls), size, (bucket_of(longest), controls, own_run), priority
+            AttentionJob(item, controls), size, (bucket_of(longest), controls, own_run), caller
         )
         maps = read_maps(query, controls, item.lengths, stacks) if query.rules.of_weights else []
         states = {kind.kind.name: stacks[f"{kind.kind.name}.states"] for kind in controls.kinds if kind.after}
@@ -250,13 +260,11 @@ class ServedModel:
         figures = read_diagnostics(query, stacks, visible) if diagnosed else None
         return AttentionResult(prediction, maps, figures, states)
 
-    async def explain_scores(
-        self, method: GradientMethod, jobs: Sequence[GradientJob], priority: Priority
-    ) -> list[Found]:
+    async def explain_scores(self, method: GradientMethod, jobs: Sequence[GradientJob], caller: Caller) -> list[Found]:
         """Return what the graph of a method finds for each job."""
         lane = self.gradient_lanes[method]
         return await together(
-            lane.submit(job, self.footprint.gradient(job.item.lengths), job.bucket, priority) for job in jobs
+            lane.submit(job, self.footprint.gradient(job.item.lengths), job.bucket, caller) for job in jobs
         )
 
     def _run_attention(self, jobs: Sequence[AttentionJob]) -> list[RawMaps | Refusal]:
@@ -290,3 +298,12 @@ def _finite(maps: RawMaps) -> RawMaps | Refusal:
 def is_finite(arrays: Iterable[Array]) -> bool:
     """Return whether all numbers are finite."""
     return all(np.isfinite(array).all() for array in arrays)
+
+
+def _cost_of_run(served: ServedModel, role: Role, lengths: Mapping[str, int]) -> tuple[Budget, int]:
+    """Return the queue that runs of a graph are charged to, and what one costs there; 0 where that is not known."""
+    if role == "attention":
+        return served.attention_budget, served.footprint.maps(lengths)
+    if role in served.gradient_methods:
+        return served.attention_budget, served.footprint.gradient(lengths)
+    return served.prediction_budget, cost_of(lengths) if role == "predict" else 0

@@ -5,11 +5,18 @@ import json
 import pytest
 
 from service.app import create_app
+from service.http import repeated_requests
 from service.options.generation import GenerateOptions
 from service.repository.loading.load import load
 from service.settings import Settings
 from service.store import open_store
+from tests.samples.full_queue import queue_filled
 from tests.samples.in_process import inside
+
+
+@pytest.fixture(autouse=True)
+def each_request_is_judged_anew(monkeypatch):
+    monkeypatch.setattr(repeated_requests, "SECONDS", 0)
 
 
 def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatch):
@@ -28,10 +35,10 @@ def test_texts_that_a_full_queue_refuses_are_not_tokenized(artifacts, monkeypatc
         cost = 8 * (len("3 May 2021") + 2 + dates.limit(GenerateOptions(), 1) * dates.generation.num_beams)
         guessed = dates.likely_cost([{"source": tokenizer.estimated_tokens("3 May 2021")}] * 8, GenerateOptions())
         assert cost * 0.9 <= guessed <= cost
-        with dates.prediction_budget.permit(dates.prediction_budget.limit - guessed + 1):
+        with queue_filled(dates.prediction_budget, guessed - 1):
             refused = ask()
         assert (refused.status_code, seen) == (429, [])
-        with dates.prediction_budget.permit(dates.prediction_budget.limit - cost):
+        with queue_filled(dates.prediction_budget, cost):
             assert ask().status_code == 200
         assert dates.prediction_budget.held == 0
 
@@ -62,7 +69,7 @@ def test_a_stream_with_steps_is_admitted_for_a_run_of_each_token(artifacts, monk
     with inside(artifacts) as (client, models):
         budget = models["dates"].attention_budget
         permit = budget.permit
-        monkeypatch.setattr(budget, "permit", lambda cost, priority: admitted.append(cost) or permit(cost, priority))
+        monkeypatch.setattr(budget, "permit", lambda cost, caller: admitted.append(cost) or permit(cost, caller))
         for steps in (False, True):
             answer = client.post(
                 "/v1/models/dates/generate", json=body | {"attention": {**body["attention"], "steps": steps}}

@@ -4,11 +4,18 @@ import base64
 
 import pytest
 
+from service.http import repeated_requests
 from service.inputs.sandbox.decoder_pool import PIXELS_PER_IMAGE
+from tests.samples.full_queue import queue_filled
 from tests.samples.http_requests import SEVEN
 from tests.samples.in_process import inside
 
 INPUTS = 2
+
+
+@pytest.fixture(autouse=True)
+def each_request_is_judged_anew(monkeypatch):
+    monkeypatch.setattr(repeated_requests, "SECONDS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +34,7 @@ def with_room(client, budget, cost, **attention):
     """Hold all of a queue but a cost, then one unit more; return the statuses of a request that must cost just that."""
     statuses = []
     for room in (cost, cost - 1):
-        with budget.permit(budget.limit - room):
+        with queue_filled(budget, room):
             statuses.append(answered(client, **attention).status_code)
     assert budget.held == 0
     return statuses
@@ -64,9 +71,9 @@ def test_the_other_input_is_decoded_and_embedded_once(service, monkeypatch):
     seen = []
     predict, decode = served.predict, client.app.state.regard.decode_image
 
-    async def counted(item, priority):
+    async def counted(item, caller):
         seen.append("predict")
-        return await predict(item, priority)
+        return await predict(item, caller)
 
     async def decoded(*arguments):
         seen.append("decode")

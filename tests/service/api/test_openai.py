@@ -21,6 +21,7 @@ from service.errors import Broken, Unacceptable
 from service.options.base import parse
 from tests.samples.api_keys import bearer, line
 from tests.samples.documented import Documented
+from tests.samples.full_queue import queue_filled
 from tests.samples.in_process import in_process, inside
 
 EMBEDDINGS, COMPLETIONS, CHAT = "/v1/embeddings", "/v1/completions", "/v1/chat/completions"
@@ -400,7 +401,7 @@ def test_keys_are_sent_as_openais_clients_send_them(light, tmp_path):
 
 def test_a_full_queue_says_when_to_come_again(served):
     client, dates = served
-    with dates.prediction_budget.permit(dates.prediction_budget.limit):
+    with queue_filled(dates.prediction_budget):
         answer = client.post(COMPLETIONS, json=COMPLETE)
     assert answer.status_code == 429
     assert int(answer.headers["retry-after"]) > 0
@@ -430,8 +431,8 @@ def test_a_stream_that_fails_ends_with_an_error(served, monkeypatch, failure):
     client, dates = served
     generate = dates.generate
 
-    async def fail(source, options, grew):
-        await generate(source, options, grew)
+    async def fail(source, options, grew, caller):
+        await generate(source, options, grew, caller)
         raise failure
 
     monkeypatch.setattr(dates, "generate", fail)
@@ -447,7 +448,7 @@ def test_a_stream_that_fails_ends_with_an_error(served, monkeypatch, failure):
 
 def test_a_priority_holds_here_too(served):
     client, dates = served
-    with dates.prediction_budget.permit(dates.prediction_budget.limit // 2):
+    with queue_filled(dates.prediction_budget, dates.prediction_budget.limit // 2):
         assert client.post(COMPLETIONS, json={**COMPLETE, "priority": "batch"}).status_code == 429
         assert client.post(COMPLETIONS, json=COMPLETE).status_code == 200
 

@@ -4,8 +4,11 @@ import time
 
 import pytest
 
-from service.batching.admission import WAITING_SHARE, Backlog, Budget, Rate
-from service.errors import Busy
+from service.batching.admission import WAITING_SHARE, Backlog, Bound, Budget, Rate
+from service.batching.fair_queue import Caller
+from service.errors import Busy, TooLarge
+
+BATCH = Caller(priority="batch")
 
 
 def backlog(seconds):
@@ -17,23 +20,22 @@ def test_batch_work_leaves_room_for_what_is_interactive():
     budget = Budget("queue", 100)
     budget.take(45)
     with pytest.raises(Busy, match="queue: at most 50 may wait, given 10 more on top of 45"):
-        budget.take(10, "batch")
-    budget.take(55, "interactive")
+        budget.take(10, BATCH)
+    budget.take(55)
 
 
 def test_a_full_budget_refuses_and_says_when_to_come_again():
     budget = Budget("queue", 100)
     budget.spent(5, seconds=2.0)  # 2.5 a second
-    with budget.permit(90):
-        with (
-            pytest.raises(Busy, match="queue: at most 100 may wait, given 20 more on top of 90") as refused,
-            budget.permit(20),
-        ):
-            pass
-        assert refused.value.headers == {"Retry-After": "4"}
-        with budget.permit(10):
-            assert budget.held == 100
-    assert budget.held == 0
+    budget.take(45, caller=Caller("a", 1))
+    budget.take(45, caller=Caller("a", 2))
+    with pytest.raises(Busy, match="queue: at most 100 may wait, given 20 more on top of 90") as refused:
+        budget.take(20, caller=Caller("a", 3))
+    assert refused.value.headers == {"Retry-After": "4"}
+    assert budget.held == 90
+    with budget.permit(10):
+        assert budget.held == 100
+    assert budget.held == 90
 
 
 def test_a_budget_is_given_back_when_the_work_fails():
@@ -61,7 +63,8 @@ def test_work_of_priority_batch_may_wait_for_half_of_the_time():
     budget.spent(100, seconds=2.0)
     budget.take(300)
     with pytest.raises(Busy, match="at most 5 seconds of work may wait, given 6"):
-        budget.take(1, "batch")
+        budget.take(100, BATCH)
+    budget.take(1, BATCH)  # what is interactive is served ten times as much until then, and no more
     budget.take(1)
 
 
@@ -79,11 +82,108 @@ def test_what_is_done_together_does_not_wait():
     assert budget.room == 640 + 100
 
 
-def test_a_request_alone_is_admitted_however_long_it_takes():
-    budget = Budget("queue", 100, backlog(1))
-    budget.spent(1, seconds=10.0)
+def test_a_request_alone_is_admitted_whatever_it_costs_if_it_can_end_in_time():
+    budget = Budget("queue", 100, Backlog(10), less="send less", even=True)
+    with budget.permit(10_000):
+        pass  # as long as nothing is known of the time
+    budget.spent(1, seconds=0.5)
+    budget.spent(10, seconds=0.1)  # the fastest run counts: what takes longer may have been small, or the machine busy
     with budget.permit(1000):
         pass
+    with (
+        pytest.raises(TooLarge, match="queue: at most 10 seconds of work, this takes about 11; send less"),
+        budget.permit(1100),
+    ):
+        pass
+    assert budget.held == 0
+
+
+def test_the_fastest_run_is_forgotten(monkeypatch):
+    budget, now = Budget("queue", 100, Backlog(10), even=True), time.monotonic()
+    budget.tried(1, seconds=1.0)
+    with pytest.raises(TooLarge):
+        budget.take(11)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 130)
+    budget.take(11)
+
+
+def test_what_short_texts_took_refuses_no_long_one():
+    budget = Budget("queue", 10_000, Backlog(10))
+    budget.spent(1, seconds=1.0)
+    budget.take(1000)
+
+
+def test_what_would_end_too_late_behind_others_is_refused():
+    budget = Budget("queue", 10_000, Backlog(10), even=True)
+    budget.spent(100, seconds=1.0)
+    budget.take(300)
+    with pytest.raises(Busy, match=r"queue: at most 10 seconds, this would end after 11, 3\.0 of which it waits"):
+        budget.take(800)
+    budget.take(600)
+
+
+def test_one_that_holds_much_does_not_keep_others_out():
+    budget = Budget("queue", 100)
+    budget.take(45, caller=Caller("flood", 1))
+    budget.take(45, caller=Caller("flood", 2))
+    with pytest.raises(Busy):
+        budget.take(20, caller=Caller("flood", 3))
+    budget.take(40, caller=Caller("other"))
+    budget.take(10, caller=Caller("other"))
+    with pytest.raises(Busy, match="queue: at most 50 of one client of 2 may wait, given 10 more on top of 50"):
+        budget.take(10, caller=Caller("other"))
+    budget.take(500, caller=Caller("large"))  # one thing, however large
+    with pytest.raises(Busy, match="33 of one client of 3"):
+        budget.take(1, caller=Caller("large"))
+    budget.give_back(45, caller=Caller("flood", 1))
+    budget.give_back(45, caller=Caller("flood", 2))
+    budget.give_back(50, caller=Caller("other"))
+    budget.give_back(500, caller=Caller("large"))
+    assert (budget.held, budget._flows) == (0, {})
+
+
+def test_a_large_request_leaves_room_for_small_ones_of_its_client():
+    """Its parts take turns with them, so that they wait for no more of it than they bring."""
+    budget = Budget("queue", 100, backlog(10))
+    budget.spent(10, seconds=1.0)
+    budget.take(200, caller=Caller("a", "large"))
+    for number in range(5):
+        budget.take(10, caller=Caller("a", number))
+    with pytest.raises(Busy, match="at most 100 may wait, given 10 more on top of 100"):
+        budget.take(10, caller=Caller("a", "late"))
+
+
+def test_a_client_alone_may_fill_the_whole_budget_and_leaves_it_when_others_come():
+    bound = Bound("queue", 100)
+    for _ in range(10):
+        bound.take(10, caller=Caller("a"))
+    bound.take(10, caller=Caller("b"))
+    with pytest.raises(Busy):
+        bound.take(10, caller=Caller("a"))
+    for _ in range(6):
+        bound.give_back(10, caller=Caller("a"))
+    bound.take(10, caller=Caller("a"))
+
+
+def test_the_wait_of_one_that_comes_is_what_is_served_before_it():
+    """It waits for as much of each other client as it brings itself, not for all that they have brought."""
+    budget = Budget("queue", 10_000, backlog(10))
+    budget.spent(100, seconds=1.0)
+    budget.take(950, caller=Caller("flood"))
+    budget.take(100, caller=Caller("other"))
+    with pytest.raises(Busy, match="given 10"):
+        budget.take(950, caller=Caller("another"))
+    budget.take(300, caller=Caller("another"))
+
+
+def test_batch_work_does_not_keep_out_what_is_interactive():
+    budget = Budget("queue", 10_000, backlog(10))
+    budget.spent(100, seconds=1.0)
+    budget.take(520, caller=Caller("flood", priority="batch"))
+    with pytest.raises(Busy):
+        budget.take(100, caller=Caller("flood", priority="batch"))
+    for _ in range(90):
+        budget.take(10, caller=Caller("other"))
 
 
 def test_nothing_is_refused_for_its_time_before_a_rate_is_known():
@@ -141,8 +241,8 @@ def test_queues_of_one_device_wait_for_each_other_in_turns():
     small.spent(10, seconds=1.0)
     large.take(90)
     small.take(20)  # 2 seconds of its own, and as much of the other
-    assert together.seconds(small) == pytest.approx(4.0)
-    assert together.seconds(large) == pytest.approx(11.0)
+    assert together.seconds(small, small.seconds) == pytest.approx(4.0)
+    assert together.seconds(large, large.seconds) == pytest.approx(11.0)
     with pytest.raises(Busy, match="large: at most 10 seconds"):
         large.take(1)
     small.take(1)

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from service.batching import admission, batcher
+from service.batching import batcher
 from service.batching.admission import Budget
 from service.batching.batcher import Lane, bucket_of
+from service.batching.fair_queue import Caller
 from service.errors import Broken, DeviceFull
 from service.runtime.device import Device, Turn, this_turn
 from service.telemetry.metrics import Metrics
@@ -314,7 +315,7 @@ async def test_a_large_item_is_not_passed_by_forever():
         return items
 
     async with working_lane(limit=100, run=run, cores=2) as (lane, _):
-        small = [asyncio.create_task(lane.submit(30, 30, priority="interactive")) for _ in range(2)]
+        small = [asyncio.create_task(lane.submit(30, 30)) for _ in range(2)]
         await asyncio.sleep(0.005)
         large = asyncio.create_task(lane.submit(90, 90))
         later = [asyncio.create_task(lane.submit(20, 20)) for _ in range(10)]
@@ -332,16 +333,23 @@ async def test_results_belong_to_their_items_whichever_batch_ends_first():
     assert found == [item * 10 for item in range(100)]
 
 
-async def test_interactive_work_goes_first_and_batch_work_does_not_starve(monkeypatch):
+async def test_batch_work_holds_up_what_is_interactive_by_one_run_at_most_and_does_not_starve():
     async with working_lane() as (lane, recorder):
+        order = [(1, "batch"), (2, "batch"), *((number, "interactive") for number in range(3, 15))]
+        await while_busy(
+            lane, recorder, *(lane.submit(item, 100, caller=Caller(priority=priority)) for item, priority in order)
+        )
+    assert [one[0] for one in recorder.batches] == [0, *range(3, 12), 12, 1, 13, 14, 2]
 
-        async def submit(item, priority, patience):
-            monkeypatch.setattr(admission, "BATCH_DELAY_SECONDS", patience)
-            return await lane.submit(item, 100, priority=priority)
 
-        order = [(1, "batch", 60), (2, "batch", 0), (3, "interactive", 60), (4, "interactive", 60)]
-        await while_busy(lane, recorder, *(submit(*one) for one in order))
-    assert recorder.batches == [[0], [2], [3], [4], [1]]
+async def test_a_client_with_much_to_do_shares_the_lane_with_others():
+    async def submit(client, item):
+        return await lane.submit(item, 100, caller=Caller(client, item))
+
+    async with working_lane() as (lane, recorder):
+        submitted = [submit("flood", number) for number in range(1, 9)] + [submit("other", 9), submit("another", 10)]
+        await while_busy(lane, recorder, *submitted)
+    assert [one[0] for one in recorder.batches] == [0, 1, 9, 10, *range(2, 9)]
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -436,7 +444,7 @@ async def room_for_one(lane, go_on):
     """Run an item that leaves room for a size of 1, with a larger one that waits for room, which is yielded."""
     first = asyncio.create_task(lane.submit("first", 9))
     await asyncio.sleep(0.05)
-    large = asyncio.create_task(lane.submit("large", 5, priority="batch"))
+    large = asyncio.create_task(lane.submit("large", 5, caller=Caller(priority="batch")))
     await asyncio.sleep(0.05)
     try:
         yield large
@@ -456,7 +464,9 @@ async def test_an_item_that_there_is_room_for_waits_no_longer_for_one_that_it_ne
         return items
 
     async with working_lane(10, run, cores=4) as (lane, _), room_for_one(lane, go_on) as large:
-        small = asyncio.create_task(lane.submit("small", 1, priority="batch" if leaves else "interactive"))
+        small = asyncio.create_task(
+            lane.submit("small", 1, caller=Caller(priority="batch" if leaves else "interactive"))
+        )
         await asyncio.sleep(0.05)
         assert small.done() is not leaves
         if leaves:

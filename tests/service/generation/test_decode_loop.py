@@ -15,6 +15,7 @@ from model.catalogue import bundled
 from model.vocabularies import START, encode
 from service.arrays import log_softmax
 from service.batching.admission import Backlog
+from service.batching.fair_queue import Caller
 from service.concurrency import while_wanted
 from service.errors import Broken, DeviceFull
 from service.generation.decode_loop import DecodeLoop, Job
@@ -158,6 +159,26 @@ async def test_a_stream_joins_only_where_it_has_room_to_its_end_since_it_cannot_
         async with decode_loop(dates, batch_cache_bytes=row_bytes(dates, slots)):
             await asyncio.gather(*(stream(text) for text in TEXTS[:2]))
         assert max(together) == at_once
+
+
+async def test_a_client_leaves_rows_to_others(dates, monkeypatch):
+    """Of eight rows one client has seven, whatever it asks for, so that another one need not wait for any to end."""
+    together, ended = [], []
+
+    async def ask(client, number):
+        text = dates.inputs.text_input(TEXTS[number % len(TEXTS)])
+        await dates.generate(text, GenerateOptions(), caller=Caller(client, number))
+        ended.append(client)
+
+    note_steps(monkeypatch, lambda cache, tokens, *_: together.append(len(tokens)))
+    async with decode_loop(dates, rows=8):
+        flood = [asyncio.create_task(ask("flood", number)) for number in range(20)]
+        await asyncio.sleep(0.01)  # some of it runs
+        await ask("other", 0)
+        assert ended.index("other") <= 14, "of those that were begun before it, and of a few that end with it"
+        await asyncio.gather(*flood)
+    assert max(together) == 8
+    assert together[0] == 7
 
 
 async def test_few_sources_join_at_a_time_while_rows_run(dates, alone, monkeypatch):

@@ -6,7 +6,7 @@ import time
 import pytest
 from starlette.datastructures import Headers
 
-from service.batching.admission import Budget
+from service.batching.admission import Bodies
 from service.errors import TooLarge
 from service.http import body_limits
 from service.http.body_limits import BodyLimits
@@ -94,7 +94,7 @@ def test_what_unfinished_bodies_held_is_given_back():
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.anyio
 async def test_a_body_is_held_until_its_answer_says_that_nothing_is_left_of_it(early):
-    budget = Budget("bodies", 1 << 20)
+    budget = Bodies(1 << 20)
     seen = []
 
     async def app(scope, receive, send):

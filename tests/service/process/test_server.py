@@ -89,7 +89,7 @@ def test_the_probe_port_serves_liveness_alone_until_the_service_ends(light):
 def unfinished_request(port, path):
     """Return a connection with a request whose body does not come."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=10)
-    head = f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
     connection.sendall(head.encode())
     return connection
 

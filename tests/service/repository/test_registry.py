@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from contract.artifact import ArtifactError, NoRoomError
+from service.batching.fair_queue import NOBODY
 from service.errors import Conflict
 from service.explanations.query import resolve
 from service.explanations.selection import Target
@@ -188,7 +189,7 @@ async def test_a_batch_of_relevance_is_smaller_than_one_of_other_maps(complete, 
 
     served.sessions["relevance"].run = noted
     async with asyncio.timeout(60):
-        await explain_scores(served, item, query, [Target(0, (0,))] * 2 * most, "interactive")
+        await explain_scores(served, item, query, [Target(0, (0,))] * 2 * most, NOBODY)
     assert max(sizes) == most
 
 

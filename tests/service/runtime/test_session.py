@@ -300,7 +300,8 @@ def test_only_a_run_that_is_told_to_shrinks_the_arena(digits):
     session.run({"pixels": np.zeros((32, 28, 28, 1), np.uint8)})
     session.shrink_arena()
     session.warm_up()
-    assert asked.shrinks == [None, None, "cpu:0", None]
+    at = asked.shrinks.index("cpu:0")
+    assert set(asked.shrinks[:at]) == set(asked.shrinks[at + 1 :]) == {None}
 
 
 ARENA = """

@@ -28,8 +28,11 @@ PROGRAM = f"""
 import json, signal, sys
 from tokenizers import Regex, pre_tokenizers
 for number, (expression, texts) in enumerate(json.load(sys.stdin)):
-    split = pre_tokenizers.Split(Regex(expression), "isolated")
     print(number, flush=True)
+    try:
+        split = pre_tokenizers.Split(Regex(expression), "isolated")
+    except Exception:
+        continue
     for text in texts:
         signal.setitimer(signal.ITIMER_PROF, {SECONDS})
         split.pre_tokenize_str(text)
@@ -65,6 +68,8 @@ def _growth(step: object) -> int:
         pattern, content = step.get("pattern") or {}, len(str(step.get("content", "")))
         literal = len(str(pattern.get("String", ""))) if isinstance(pattern, Mapping) else 0
         return max(-(-content // literal), 1) if literal else content + 1  # an expression may match nothing
+    if step.get("type") == "Prepend":
+        return 1 + len(str(step.get("prepend", "")))
     return GROWTH.get(str(step.get("type")), 1)
 
 

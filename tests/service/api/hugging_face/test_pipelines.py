@@ -15,6 +15,7 @@ from service.errors import Unacceptable
 from tests.clients.hugging_face_calls import CALLS
 from tests.conftest import ROOT
 from tests.samples.detectors import NOTHING, encoded, picture
+from tests.samples.full_queue import queue_filled
 from tests.samples.http_requests import JSON, PNG, SEVEN, WRITTEN_DATES
 from tests.samples.in_process import inside
 from tests.service.api.hugging_face.conftest import native
@@ -200,7 +201,7 @@ def test_errors_have_the_types_that_clients_know(client):
 def test_a_full_queue_is_an_overload(artifacts):
     with inside(artifacts) as (client, models):
         budget = models["dates"].prediction_budget
-        with budget.permit(budget.limit):
+        with queue_filled(budget):
             answer = client.post(DATES, json={"inputs": "3/23/21"})
     assert answer.status_code == 429
     assert answer.json()["error_type"] == "overloaded"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from service.batching.fair_queue import Caller
 from service.errors import Busy, NotReady, Refusal, TooLarge, Unacceptable, Unsupported
 from service.inputs.image_header import read_size
 from service.inputs.image_preprocessing import decode_image, open_image
@@ -19,6 +20,7 @@ from service.inputs.sandbox import decoder_pool
 from service.inputs.sandbox.decoder_pool import PIXELS_PER_IMAGE
 from service.inputs.sandbox.decoder_process import DecoderProcess
 from tests.samples.decoders import children, decoding, outcome, replaced
+from tests.samples.full_queue import queue_filled
 from tests.samples.http_requests import SEVEN
 from tests.samples.images import INK, announcing, bar, encoded, images, middle
 
@@ -183,16 +185,17 @@ async def test_images_of_cancelled_callers_are_not_decoded():
 
 async def test_images_beyond_the_budget_are_refused_before_any_is_decoded():
     async with decoding(queue_pixels=10_000_000) as (pool, _):
-        first, second = pool.request([announcing(2000, 2000)] * 2), pool.request([announcing(1000, 1000)] * 2)
-        with first.permit():
+        large = [pool.request([announcing(2000, 2000)]) for _ in range(2)]
+        second = pool.request([announcing(1000, 1000)] * 2)
+        with large[0].permit(Caller("a", 1)), large[1].permit(Caller("a", 2)):
             assert pool.budget.held == 2 * (4_000_000 + PIXELS_PER_IMAGE)
             with pytest.raises(Busy, match=r"^pixels of images: at most 10000000 may wait, given 2524288 more on top"):
-                second.permit().__enter__()
+                second.permit(Caller("a", 3)).__enter__()
             with pytest.raises(Busy):
-                pool.request([TINY]).permit("batch").__enter__()
+                pool.request([TINY]).permit(Caller("a", 4, "batch")).__enter__()
             with pool.request([TINY]).permit():
                 pass
-        with second.permit("batch"):
+        with second.permit(Caller("a", 3, "batch")):
             pass
         assert pool.budget.held == 0
 
@@ -225,7 +228,7 @@ async def test_a_whole_image_is_decoded_however_full_the_budget_is_and_in_its_tu
         done = []
 
         async def whole(priority):
-            async with pool.upright(TINY, priority):
+            async with pool.upright(TINY, Caller(priority=priority)):
                 done.append(priority)
 
         async def part(request):
@@ -234,7 +237,7 @@ async def test_a_whole_image_is_decoded_however_full_the_budget_is_and_in_its_tu
 
         pool._whole_images = asyncio.Semaphore(2)
         late = pool.request([SEVEN])
-        with late.permit(), pool.budget.permit(pool.budget.room - pool.budget.held):
+        with late.permit(), queue_filled(pool.budget, pool.budget.held, client=None):
             with pytest.raises(Busy):
                 pool.request([TINY]).permit().__enter__()
             await asyncio.gather(whole("interactive"), whole("batch"), part(late))
@@ -291,7 +294,7 @@ async def test_a_request_of_one_image_waits_for_one_of_a_request_of_many():
             done.append(name)
 
         many, one, late = pool.request([SEVEN] * 8), pool.request([SEVEN]), pool.request([SEVEN])
-        with late.permit("batch"), many.permit(), one.permit():
+        with late.permit(Caller("a", 1, "batch")), many.permit(Caller("a", 2)), one.permit(Caller("a", 3)):
             work = [decode("late", late, 0), *(decode("many", many, number) for number in range(8))]
             await asyncio.gather(*work, decode("one", one, 0))
         assert done == ["many", "one", *["many"] * 7, "late"]

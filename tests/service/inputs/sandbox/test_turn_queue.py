@@ -1,12 +1,10 @@
 """Decoders go to requests in turn."""
 
 import asyncio
-import gc
-import weakref
 
 import pytest
 
-from service.batching import admission
+from service.batching.fair_queue import Caller
 from service.inputs.sandbox.turn_queue import TurnQueue
 
 pytestmark = pytest.mark.anyio
@@ -18,9 +16,9 @@ class Waiters:
     def __init__(self):
         self.queue, self.served, self.tasks = TurnQueue(), [], {}
 
-    async def join(self, request, name, priority="interactive"):
+    async def join(self, request, name, priority="interactive", client=None):
         async def wait():
-            item = await self.queue.get(request, priority)
+            item = await self.queue.get(1, Caller(client, request, priority))
             self.served.append(name)
             await asyncio.sleep(0)
             self.queue.put(item)
@@ -46,7 +44,7 @@ async def test_a_request_that_comes_later_has_its_turn_in_the_first_round():
     queue, served = TurnQueue(), []
 
     async def wait(name):
-        await queue.get(name[0])
+        await queue.get(1, Caller(None, name[0]))
         served.append(name)
 
     tasks = []
@@ -58,16 +56,20 @@ async def test_a_request_that_comes_later_has_its_turn_in_the_first_round():
     assert served == ["a0", "a1", "b0", "a2", "a3"]
 
 
-@pytest.mark.parametrize(
-    ("delay", "order"), [(admission.BATCH_DELAY_SECONDS, ["b1", "b2", "batch"]), (0, ["batch", "b1", "b2"])]
-)
-async def test_batch_goes_behind_what_is_interactive_but_does_not_wait_for_ever(monkeypatch, delay, order):
-    monkeypatch.setattr(admission, "BATCH_DELAY_SECONDS", delay)
+async def test_a_client_that_brings_many_does_not_hold_up_another():
     waiters = Waiters()
-    await waiters.join("a", "batch", "batch")
+    for number in range(5):
+        await waiters.join("a", f"a{number}", client="flood")
+    await waiters.join("b", "b", client="other")
+    assert (await waiters.done()).index("b") <= 1
+
+
+async def test_batch_goes_behind_what_is_interactive():
+    waiters = Waiters()
+    await waiters.join("a", "batch", priority="batch")
     await waiters.join("b", "b1")
     await waiters.join("b", "b2")
-    assert await waiters.done() == order
+    assert await waiters.done() == ["b1", "b2", "batch"]
 
 
 async def test_those_who_leave_are_passed_over_and_take_nothing_along():
@@ -77,26 +79,6 @@ async def test_those_who_leave_are_passed_over_and_take_nothing_along():
     waiters.tasks["a1"].cancel()
     waiters.tasks["b2"].cancel()
     assert await waiters.done() == ["b1", "c1"]
-
-
-async def test_nothing_is_kept_of_a_request_that_has_left():
-    class Request:
-        pass
-
-    queue, request = TurnQueue(), Request()
-    waiting = [asyncio.ensure_future(queue.get(request)) for _ in range(2)]
-    other = asyncio.ensure_future(queue.get("other"))
-    await asyncio.sleep(0)
-    kept, request = weakref.ref(request), None
-    for waiter in waiting:
-        waiter.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    del waiting, waiter  # their errors hold what waited
-    await asyncio.sleep(0)
-    gc.collect()
-    assert kept() is None
-    queue.put("decoder")
-    assert await other == "decoder"
 
 
 async def test_one_who_leaves_as_it_is_given_a_decoder_gives_it_back():
@@ -114,4 +96,4 @@ async def test_the_item_put_back_last_is_taken_first():
     queue = TurnQueue()
     queue.put(1)
     queue.put(2)
-    assert [await queue.get("a"), await queue.get("a")] == [2, 1]
+    assert [await queue.get(1), await queue.get(1)] == [2, 1]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from service.batching.fair_queue import NOBODY
 from service.inputs.model_input import ModelInput, Token
 from service.repository.explaining.explain import Other, explain
 from service.repository.models.predictor import Predictor
@@ -20,11 +21,11 @@ def predictor(manifest, predictions):
     served.predicted, served.jobs = [], []
     random = np.random.default_rng(0)
 
-    async def predict(item, priority):
+    async def predict(item, caller):
         served.predicted.append(item)
         return np.array(predictions[id(item)])
 
-    async def explain_scores(method, jobs, priority):
+    async def explain_scores(method, jobs, caller):
         served.jobs += jobs
         length = [next(iter(job.item.lengths.values())) for job in jobs]
         return [
@@ -55,7 +56,7 @@ def sentence(count, letter):
 async def test_libra_chooses_its_target_itself_and_brings_the_prediction():
     item = picture()
     served = predictor(vit(), {id(item): [0.0, 1, 2]})
-    prediction, answer = await explain(served, item, query_of(method="libra"), "", "interactive")
+    prediction, answer = await explain(served, item, query_of(method="libra"), "", NOBODY)
     assert (served.predicted, prediction.tolist()) == ([], [3, 2, 1])
     assert served.jobs[0].controls["explained"] == -1
     assert answer.maps[0].entry["target"] == {"index": 0, "label": "cat"}
@@ -64,7 +65,7 @@ async def test_libra_chooses_its_target_itself_and_brings_the_prediction():
 async def test_the_target_of_a_path_is_the_prediction_that_comes_first():
     item = picture()
     served = predictor(vit(), {id(item): [0.0, 1, 2]})
-    prediction, answer = await explain(served, item, query_of(method="integrated", steps=2), "", "interactive")
+    prediction, answer = await explain(served, item, query_of(method="integrated", steps=2), "", NOBODY)
     assert prediction.tolist() == [0, 1, 2]
     assert [int(job.controls["explained"]) for job in served.jobs] == [2] * 4
     assert answer.maps[0].entry["target"] == {"index": 2, "label": "3"}
@@ -75,7 +76,7 @@ async def test_eight_bit_answers_choose_the_target_that_the_graph_in_floats_expl
     item = picture()
     model = vit().model_copy(update={"precision": "int8", "explained": "fp32"})
     served = predictor(model, {id(item): [0.0, 1, 2]})
-    prediction, answer = await explain(served, item, query_of(model, method="libra", **asked), "", "interactive")
+    prediction, answer = await explain(served, item, query_of(model, method="libra", **asked), "", NOBODY)
     assert prediction.tolist() == [0, 1, 2]
     assert [int(job.controls["explained"]) for job in served.jobs] == [chosen]
     assert answer.maps[0].entry["target"]["index"] == chosen
@@ -89,7 +90,7 @@ async def test_an_embedding_is_explained_by_that_of_the_other_and_the_other_by_i
     served = predictor(embedder(), vectors)
     query = query_of(embedder(), method="libra", against={"text": "bbbbb"}, sides=sides)
     compared = Other(other, "bbbbb", np.float32(vectors[id(other)]), "text")
-    prediction, answer = await explain(served, one, query, "aaa", "interactive", compared)
+    prediction, answer = await explain(served, one, query, "aaa", NOBODY, compared)
     assert prediction.tolist() == [9, 9, 9, 9]
     assert served.jobs[0].item is one
     assert served.jobs[0].controls["other"].tolist() == vectors[id(other)]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from service.batching.fair_queue import NOBODY
 from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput
 from service.repository.explaining import gradients
@@ -33,7 +34,7 @@ class Model:
     def __init__(self, manifest, found):
         self.manifest, self.found, self.jobs = manifest, found, []
 
-    async def explain_scores(self, method, jobs, priority):
+    async def explain_scores(self, method, jobs, caller):
         self.jobs += jobs
         return self.found[: len(jobs)]
 
@@ -83,7 +84,7 @@ async def test_runs_of_many_targets_wait_in_groups_and_come_back_in_order(monkey
     sizes = []
 
     class Counting(Model):
-        async def explain_scores(self, method, jobs, priority):
+        async def explain_scores(self, method, jobs, caller):
             sizes.append(len(jobs))
             return [
                 {"encoder": np.full(TOKENS, job.controls["explained"], float), "score": np.float32(0)} for job in jobs
@@ -91,7 +92,7 @@ async def test_runs_of_many_targets_wait_in_groups_and_come_back_in_order(monkey
 
     targets = [Target(number, ()) for number in range(5)]
     query = query_of(method="integrated", steps=2)
-    found = await explain_scores(Counting(vit(), []), PIXELS, query, targets, "interactive")
+    found = await explain_scores(Counting(vit(), []), PIXELS, query, targets, NOBODY)
     assert sizes == [8, 8, 4]
     assert [one.values["encoder"][0, 0, 0] for one in found] == [0, 1, 2, 3, 4]
     sizes.clear()
@@ -104,7 +105,7 @@ async def test_a_path_whose_points_are_too_few_gets_three_times_as_many_and_the_
     points = []
 
     class Bent(Model):
-        async def explain_scores(self, method, jobs, priority):
+        async def explain_scores(self, method, jobs, caller):
             own = [float(job.controls["point"]) for job in jobs]
             points.extend(own)
             return [{"encoder": np.full(TOKENS, peak(one) / TOKENS), "score": np.float32(one == 1)} for one in own]
@@ -113,7 +114,7 @@ async def test_a_path_whose_points_are_too_few_gets_three_times_as_many_and_the_
         return 20.0 * (abs(point - 0.5) < 1 / 40)  # which none of 16 points meets, and two of 48
 
     query = query_of(method="integrated", **asked)
-    (one,) = await explain_scores(Bent(vit(), []), PIXELS, query, [Target(0, ())], "interactive")
+    (one,) = await explain_scores(Bent(vit(), []), PIXELS, query, [Target(0, ())], NOBODY)
     middles = [point for point in points if point not in (0, 1)]
     steps = one.figures[0]["steps"]
     assert sorted(middles) == pytest.approx([(index + 0.5) / steps for index in range(steps)])
@@ -130,7 +131,7 @@ async def test_a_path_whose_points_are_too_few_gets_three_times_as_many_and_the_
 async def test_libra_returns_the_layers_asked_for_in_that_order_and_how_each_adds_up():
     found = libra_of(score=3.5)
     query = query_of(method="libra", layers=[2, 0])
-    (one,) = await explain_scores(Model(vit(), [found]), PIXELS, query, [Target(1, ())], "interactive")
+    (one,) = await explain_scores(Model(vit(), [found]), PIXELS, query, [Target(1, ())], NOBODY)
     assert np.array_equal(one.values["encoder"], found["encoder"][[2, 0]][:, None])
     for layer, figures in zip((2, 0), one.figures, strict=True):
         conserved = figures["conserved"]
@@ -168,7 +169,7 @@ async def test_integrated_is_the_mean_over_the_path_and_says_how_far_it_is_from_
     ends = [{"encoder": np.full(TOKENS, 99, np.float32), "score": np.float32(score)} for score in (5, 2)]
     query = query_of(method="integrated", steps=3)
     model = Model(vit(), [*path, *ends] * 2)
-    one, other = await explain_scores(model, PIXELS, query, [Target(1, ()), Target(0, ())], "interactive")
+    one, other = await explain_scores(model, PIXELS, query, [Target(1, ()), Target(0, ())], NOBODY)
     assert np.array_equal(one.values["encoder"], other.values["encoder"])
     wanted = np.mean([own["encoder"] for own in path], 0)
     assert one.values["encoder"][0, 0] == pytest.approx(wanted, abs=1e-6)
