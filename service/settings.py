@@ -206,8 +206,8 @@ class Settings(BaseSettings):
     )
     allowed_hosts: str | None = Field(
         None,
-        description="host names that are answered to, comma separated, without ports; by default any, but of a service "
-        "that listens on this machine alone, localhost. Health, and the admin port, are always answered",
+        description="host names that are answered to, comma separated, without ports; by default any, but localhost "
+        "alone where nobody else reaches the service. Health is always answered, and else the admin port by any host",
     )
     cors_origins: str | None = Field(
         None,

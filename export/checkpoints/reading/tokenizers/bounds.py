@@ -19,8 +19,8 @@ GROWTH = {
     "NFD": 4, "NFC": 3, "NFKD": 18, "NFKC": 18, "Precompiled": 18, "Nmt": 1, "Lowercase": 3, "ByteLevel": 4,
     "BertNormalizer": 12,
 }  # fmt: skip
-"""The most characters that a step makes of one, by its type: of normal forms, Unicode's own bounds (UAX 15, table 8 in
-characters); BERT's puts spaces around each after it has decomposed it. What is not here makes no text longer."""
+"""The most characters that a step makes of one, by its type: of normal forms, the bounds of Unicode's FAQ on them;
+BERT's decomposes a character and puts spaces around it. What is not here makes no text longer."""
 LENGTH, MOST_TEXTS, SECONDS = 32, 20, 0.1
 """The length and number of the texts on which an expression is tried, and the processor time that it has for one."""
 CLASSES = {r"\s": " ", r"\d": "1", r"\w": "a", r"\p{L}": "a", r"\p{N}": "1", r"\p{P}": "!", ".": "a"}
