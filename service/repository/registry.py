@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import structlog
@@ -25,6 +25,7 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
 GIVE_BACK_SECONDS = 1.0
+RELOAD = ""  # no model's name
 INDEX_STATES = {
     "ready": ("READY", ""),
     "warming up": ("LOADING", "is warming up"),
@@ -52,10 +53,12 @@ class Registry(Mapping[str, ServedModel]):
         backlog = Backlog(settings.request_seconds)
         self._served: dict[str, ServedModel] = {}
         self._loops = Loops(lambda served: served.start(device, backlog, metrics, tracer))
-        self._loading_alone = asyncio.Lock()
-        self._loading: Path | None = None
-        self._trial: Trial | None = None
-        """The trial that runs on a thread, if any. Stopping it ends the thread."""
+        self._changing: set[str] = set()
+        """The models that are just loaded or unloaded, and RELOAD while the whole folder is read again."""
+        self._warming_up = self._closed = False
+        self._loading: set[Path] = set()
+        self._trials: list[Trial] = []
+        """The trials that run on threads. Stopping one ends its thread."""
         self._refused: dict[Path, str] = {}
         """Why versions that are in the folder of artifacts are not served."""
         self._growth = Growth()
@@ -78,10 +81,13 @@ class Registry(Mapping[str, ServedModel]):
 
     async def warm_up(self) -> None:
         """Warm up every model, so that it is ready; nothing is loaded or unloaded meanwhile. Raises SessionError."""
-        async with self._loading_alone:
+        self._warming_up = True
+        try:
             for served in self.values():
                 await served.warm_up(self._device)
                 _log_ready(served)
+        finally:
+            self._warming_up = False
 
     async def check(self) -> None:
         """Warm up again every model that failed several times in a row, until it runs. Meanwhile it is not ready."""
@@ -125,17 +131,19 @@ class Registry(Mapping[str, ServedModel]):
         """Read the folder of artifacts again; return the outcome for each model.
 
         A version other than the served one is loaded in a child process first, then loaded and warmed up beside the old
-        one, and replaces it. A version that cannot be served changes nothing. Raises Conflict while another reload
-        runs, and Unacceptable if the folder is empty.
+        one, and replaces it. A version that cannot be served changes nothing, and a model that another request loads or
+        unloads meanwhile is left to it. Raises Conflict while another reload runs, and Unacceptable if the folder is
+        empty.
         """
-        async with self._alone():
-            folders = [versions[-1] for versions in await self._versions()]
-            outcomes = [await self._reload_one(folder) for folder in folders]
-            removed = self.keys() - {folder.parent.name for folder in folders}
-            for name in sorted(removed):
-                served = self._remove(name)
-                outcomes.append({"model": name, "version": served.manifest.version, "outcome": "removed"})
-                self._loops.retire(served)
+        with self._change(RELOAD):
+            before = dict(self._served)
+            folders = {versions[-1].parent.name: versions[-1] for versions in await self._versions()}
+            outcomes = []
+            for name in [*folders, *sorted(before.keys() - folders)]:
+                if name in self._changing or self.get(name) is not before.get(name):
+                    continue
+                with self._change(name):
+                    outcomes.append(await self._reload_one(folders[name]) if name in folders else self._retire(name))
             for outcome in outcomes:
                 self._metrics.reloads.labels(outcome["outcome"]).inc()
                 log.info("reload", **outcome)
@@ -144,9 +152,9 @@ class Registry(Mapping[str, ServedModel]):
     async def load(self, name: str) -> dict[str, str]:
         """Load the newest version of one artifact, as `reload` does all; return the outcome.
 
-        Raises Conflict while another reload runs, and Unacceptable if there is no such artifact.
+        Raises Conflict while this model is loaded or unloaded already, and Unacceptable if there is no such artifact.
         """
-        async with self._alone():
+        with self._change(name):
             newest = {versions[-1].parent.name: versions[-1] for versions in await self._versions()}
             if name not in newest:
                 raise Unacceptable("model: must be one of the folder of artifacts, given another")
@@ -157,12 +165,10 @@ class Registry(Mapping[str, ServedModel]):
 
     async def unload(self, name: str) -> None:
         """Stop serving a model; it answers its last requests. Raises Conflict as `load` does, and Unacceptable."""
-        async with self._alone():
+        with self._change(name):
             if name not in self._served:
                 raise Unacceptable(f"model: must be one of {listed(self._served) or 'none'}, given another")
-            served = self._remove(name)
-            self._loops.retire(served)
-            log.info("unload", model=name, version=served.manifest.version)
+            log.info("unload", model=name, version=self._retire(name)["version"])
 
     async def index(self) -> list[dict[str, str]]:
         """Return every version of every model, with its `state` and, unless it is READY, the `reason`.
@@ -183,18 +189,23 @@ class Registry(Mapping[str, ServedModel]):
         reason = self._refused.get(folder, "not loaded")
         if served and served.manifest.version == version:
             state, reason = INDEX_STATES[served.state]
-        elif folder == self._loading:
+        elif folder in self._loading:
             state, reason = "LOADING", "is being loaded"
         return {"name": name, "version": version, "state": state, "reason": reason}
 
-    @contextlib.asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """Hold the right to load models. Raises Conflict while somebody else has it."""
-        if self._loading_alone.locked():
-            raise Conflict("reload: one at a time, another is running or the service is warming up")
-        async with self._loading_alone:
+    @contextlib.contextmanager
+    def _change(self, name: str) -> Iterator[None]:
+        """Hold the right to load or unload a model, or RELOAD. Raises Conflict while somebody else has it."""
+        if self._warming_up or name in self._changing:
+            subject = "model: one change" if name else "reload: one"
+            raise Conflict(f"{subject} at a time, another is running or the service is warming up")
+        self._changing.add(name)
+        try:
             yield
-            drop_shared_copies(served.manifest for served in self.values())
+        finally:
+            self._changing.discard(name)
+            if not self._changing:  # a trial that runs may use a copy that no model has yet
+                drop_shared_copies(served.manifest for served in self.values())
 
     async def _versions(self) -> list[list[Path]]:
         """Return the folders of all versions of each artifact, the newest last. Raises Unacceptable without any."""
@@ -205,9 +216,10 @@ class Registry(Mapping[str, ServedModel]):
             raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
 
     async def close(self) -> None:
-        """End all loops, and the trial of a reload."""
-        if self._trial:
-            self._trial.stop()
+        """End all loops, and the trials of reloads."""
+        self._closed = True
+        for trial in self._trials.copy():
+            trial.stop()
         await self._loops.close()
 
     async def _reload_one(self, folder: Path) -> dict[str, str]:
@@ -219,7 +231,7 @@ class Registry(Mapping[str, ServedModel]):
                 if written_at(old.artifact) != old.created:
                     log.warning("overwritten version is not read; write a new version", **outcome)
             return {**outcome, "outcome": "unchanged"}
-        self._loading = folder
+        self._loading.add(folder)
         self._refused.pop(folder, None)
         try:
             served = await asyncio.to_thread(self._load, folder)
@@ -234,7 +246,7 @@ class Registry(Mapping[str, ServedModel]):
             self._refused[folder] = public_reason(error)
             return {**outcome, "outcome": "refused", "reason": self._refused[folder]}
         finally:
-            self._loading = None
+            self._loading.discard(folder)
         self._serve(served)
         _log_ready(served)
         if old:
@@ -246,11 +258,13 @@ class Registry(Mapping[str, ServedModel]):
             trial = Trial([folder], self._settings, "spawn")
         except OSError as error:
             raise ArtifactError(folder, f"cannot be tried: {error.strerror}") from error
-        self._trial = trial
+        self._trials.append(trial)
+        if self._closed:
+            trial.stop()
         try:
             return load_one(folder, self._runs_on, self._settings, trial)
         finally:
-            self._trial = None
+            self._trials.remove(trial)
             trial.close()
 
     def _serve(self, served: ServedModel) -> None:
@@ -263,14 +277,15 @@ class Registry(Mapping[str, ServedModel]):
         for queue, budget in served.budgets.items():
             metrics.queue_limit.labels(queue).set(budget.limit)
 
-    def _remove(self, name: str) -> ServedModel:
-        """Stop serving a model under its name; return it."""
+    def _retire(self, name: str) -> dict[str, str]:
+        """Stop serving a model under its name; it answers its last requests. Return the outcome."""
         served, metrics = self._served.pop(name), self._metrics
         metrics.forget(metrics.model_info, *_info(served))
         for queue in served.budgets:
             metrics.forget(metrics.queue_cost, queue)
             metrics.forget(metrics.queue_limit, queue)
-        return served
+        self._loops.retire(served)
+        return {"model": name, "version": served.manifest.version, "outcome": "removed"}
 
 
 def _log_ready(served: ServedModel) -> None:

@@ -20,6 +20,7 @@ from service.repository import registry
 from service.repository.explaining.gradients import explain_scores
 from service.repository.loading import load as loading
 from service.repository.loading.load import load
+from service.repository.loading.trial_load import Trial
 from service.repository.models.batches import PART_STATE_BYTES
 from service.repository.models.footprint import GRADIENT_DIVISOR, STATE_BYTES
 from service.repository.registry import Registry
@@ -68,7 +69,7 @@ async def test_nothing_is_unloaded_while_the_models_warm_up(light, monkeypatch, 
     warm = asyncio.create_task(models.warm_up())
     await asyncio.sleep(0)
     for change in (models.unload("digits"), models.load("digits"), models.reload()):
-        with pytest.raises(Conflict, match="reload: one at a time"):
+        with pytest.raises(Conflict, match="at a time, another is running or the service is warming up"):
             await change
     go_on.set()
     await warm
@@ -273,31 +274,57 @@ async def test_the_index_lists_each_version_once_whatever_the_folder_is_called(l
     assert [one["name"] for one in await models.index()] == ["dates", "digits"]
 
 
+class Endless(Trial):
+    """A trial of `digits` that goes on until it is stopped, as that of a graph without end; of others, a usual one."""
+
+    def outcome(self, folder, *, exact):
+        if folder.parent.name != "digits":
+            return super().outcome(folder, exact=exact)
+        self.begun.set()
+        if not self.stopped.wait(20):
+            raise TimeoutError
+        raise ArtifactError(folder, "its trial was ended")
+
+    def stop(self):
+        self.stopped.set()
+
+
+async def begin_endless(models, artifacts, monkeypatch, load):
+    newer(artifacts, "digits", 2)
+    Endless.begun, Endless.stopped = threading.Event(), threading.Event()
+    monkeypatch.setattr(registry, "Trial", Endless)
+    loading = asyncio.create_task(load)
+    assert await asyncio.to_thread(Endless.begun.wait, 20)
+    return loading
+
+
 async def test_the_end_ends_the_trial_of_a_reload(light_copy, monkeypatch, opened):
     """Copying may take minutes, and the process waits for the thread."""
-    waiting, stopped = threading.Event(), threading.Event()
-
-    class Waiting:
-        def __init__(self, *given):
-            pass
-
-        def outcome(self, folder, *, exact):
-            waiting.set()
-            if not stopped.wait(20):
-                raise TimeoutError
-            raise ArtifactError(folder, "its trial was ended")
-
-        def stop(self):
-            stopped.set()
-
-        def close(self):
-            pass
-
     models, _ = opened(light_copy)
-    newer(light_copy, "digits", 2)
-    monkeypatch.setattr(registry, "Trial", Waiting)
-    reload = asyncio.create_task(models.reload())
-    assert await asyncio.to_thread(waiting.wait, 20)
+    reload = await begin_endless(models, light_copy, monkeypatch, models.reload())
     await models.close()
     assert "refused" in [one["outcome"] for one in await reload]
-    assert models._trial is None
+    assert not models._trials
+
+
+@pytest.mark.parametrize("first", ["load", "reload"])
+async def test_other_models_are_loaded_while_one_is_tried_without_end(light_copy, monkeypatch, opened, first):
+    models, _ = opened(light_copy)
+    loading = await begin_endless(
+        models, light_copy, monkeypatch, models.load("digits") if first == "load" else models.reload()
+    )
+    for change in (models.load("digits"), models.unload("digits")):
+        with pytest.raises(Conflict, match="model: one change at a time"):
+            await change
+    newer(light_copy, "dates", 2)
+    assert (await models.load("dates"))["outcome"] == "replaced"
+    if first == "load":  # what another request changes is left to it
+        newer(light_copy, "dates", 3)
+        assert [(one["model"], one["version"]) for one in await models.reload()] == [("dates", "3")]
+    else:
+        await models.unload("dates")
+    Endless.stopped.set()
+    outcome = await loading
+    assert [one["outcome"] for one in ([outcome] if first == "load" else outcome)][-1] == "refused"
+    assert models["digits"].manifest.version == "1"
+    assert models.get("dates") is None or models["dates"].manifest.version == "3"
