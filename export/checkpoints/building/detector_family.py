@@ -14,7 +14,7 @@ from export.checkpoints.building.family import ExportOptions, Family, made_by, w
 from export.checkpoints.building.image_family import PREPROCESSOR
 from export.checkpoints.building.tensor_names import UNUSED, Destination, Names, theirs
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
-from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Activation, Config, Size
+from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Activation, Config, Depth, Size
 from export.checkpoints.reading.preprocessor_config import detector_canvas, read_detector_rule
 from export.errors import CheckpointError
 from export.plan import Source
@@ -83,6 +83,8 @@ BACKBONE_IRRELEVANT_KEYS = frozenset(
 
 FourSizes = Annotated[tuple[Size, Size, Size, Size], Field(strict=False)]
 
+FourDepths = Annotated[tuple[Depth, Depth, Depth, Depth], Field(strict=False)]
+
 
 class BackboneConfig(BaseModel):
     """`backbone_config`: a ResNet of the transformers library, or one of timm by its name."""
@@ -93,7 +95,7 @@ class BackboneConfig(BaseModel):
     num_channels: Size | None = None
     embedding_size: Size = 64
     hidden_sizes: FourSizes = RESNET_SIZES["resnet50"].widths
-    depths: FourSizes = RESNET_SIZES["resnet50"].depths
+    depths: FourDepths = RESNET_SIZES["resnet50"].depths
     layer_type: Literal["basic", "bottleneck"] = "bottleneck"
     hidden_act: Literal["relu"] = "relu"
     downsample_in_first_stage: Literal[False] = False
@@ -127,15 +129,15 @@ class DetrConfig(LabelsWithGaps):
     """What configurations of DETR and those that followed it have in common."""
 
     d_model: Size = 256
-    encoder_layers: Size = 6
+    encoder_layers: Depth = 6
     encoder_attention_heads: Size = 8
     encoder_ffn_dim: Size = 2048
-    decoder_layers: Size = 6
+    decoder_layers: Depth = 6
     decoder_attention_heads: Size = 8
     decoder_ffn_dim: Size = 2048
     hidden_size: Size | None = None
     num_attention_heads: Size | None = None
-    num_hidden_layers: Size | None = None
+    num_hidden_layers: Depth | None = None
     activation_function: Activation = "relu"
     num_channels: Literal[1, 3] = 3
     num_queries: Size = 100

@@ -14,6 +14,7 @@ from torch import nn
 
 from contract.artifact import sha256
 from contract.manifest import Task
+from export.checkpoints.building.size_limit import SizeLimit
 from export.checkpoints.building.tensor_names import UNUSED, Names, fill_parameters, rename_tensors
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Config
@@ -81,7 +82,8 @@ class Family(ABC, Generic[C]):
         task = self.task(checkpoint, options.task)
         config = self.read(checkpoint)
         try:
-            return self.build(checkpoint, options, config, task)
+            with SizeLimit(checkpoint.numbers):
+                return self.build(checkpoint, options, config, task)
         except CheckpointError:
             raise
         except ValueError as error:  # a definition's sizes contradict each other

@@ -13,7 +13,7 @@ from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by, without_keys
 from export.checkpoints.building.tensor_names import Names
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
-from export.checkpoints.reading.config import Activation, Config, Epsilon, Size
+from export.checkpoints.reading.config import Activation, Config, Depth, Epsilon, Size
 from export.checkpoints.reading.preprocessor_config import processed_size, read_image_rule
 from export.errors import CheckpointError
 from export.plan import Source
@@ -41,7 +41,7 @@ class ImageConfig(PatchesConfig):
     """What configurations of Vision Transformers have in common."""
 
     hidden_size: Size = 768
-    num_hidden_layers: Size = 12
+    num_hidden_layers: Depth = 12
     num_attention_heads: Size = 12
     layer_norm_eps: Epsilon = 1e-12
 

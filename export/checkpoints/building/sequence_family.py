@@ -13,7 +13,7 @@ from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.tensor_names import Names, copy_of
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.config import Activation, Size
+from export.checkpoints.reading.config import Activation, Depth, Size
 from export.checkpoints.reading.config import Config as BaseConfig
 from export.checkpoints.reading.generation_config import read_generation
 from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, special_token, text_rule
@@ -29,10 +29,10 @@ class SequenceConfig(BaseConfig):
     vocab_size: Size
     max_position_embeddings: Size = 1024
     d_model: Size = 1024
-    encoder_layers: Size = 12
+    encoder_layers: Depth = 12
     encoder_attention_heads: Size = 16
     encoder_ffn_dim: Size = 4096
-    decoder_layers: Size = 12
+    decoder_layers: Depth = 12
     decoder_attention_heads: Size = 16
     decoder_ffn_dim: Size = 4096
     activation_function: Activation = "gelu"

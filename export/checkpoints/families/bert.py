@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from export.checkpoints.building.tensor_names import Names
 from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily
-from export.checkpoints.reading.config import Activation, Epsilon, Index, Size
+from export.checkpoints.reading.config import Activation, Depth, Epsilon, Index, Size
 from model.architectures.text_encoder import TextEncoderConfig
 
 
@@ -13,7 +13,7 @@ class EncoderConfig(TextConfig):
     """The sizes in `config.json` of BERT and those that followed it."""
 
     hidden_size: Size = 768
-    num_hidden_layers: Size = 12
+    num_hidden_layers: Depth = 12
     num_attention_heads: Size = 12
     intermediate_size: Size = 3072
     hidden_act: Activation = "gelu"

@@ -1,7 +1,7 @@
 """DistilBERT (Sanh et al. 2019): a BERT of half the layers, which does not tell two texts apart."""
 
 from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily
-from export.checkpoints.reading.config import Activation, Size
+from export.checkpoints.reading.config import Activation, Depth, Size
 from model.architectures.text_encoder import TextEncoderConfig
 
 
@@ -9,7 +9,7 @@ class Config(TextConfig):
     """`config.json`."""
 
     dim: Size = 768
-    n_layers: Size = 6
+    n_layers: Depth = 6
     n_heads: Size = 12
     hidden_dim: Size = 3072
     activation: Activation = "gelu"

@@ -8,7 +8,7 @@ from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.tensor_names import Names, copy_of, cut
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.config import Activation, Epsilon, Size
+from export.checkpoints.reading.config import Activation, Depth, Epsilon, Size
 from export.checkpoints.reading.config import Config as BaseConfig
 from export.checkpoints.reading.generation_config import read_generation
 from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, text_rule
@@ -23,7 +23,7 @@ class Config(BaseConfig):
     vocab_size: Size
     n_positions: Size = 1024
     n_embd: Size = 768
-    n_layer: Size = 12
+    n_layer: Depth = 12
     n_head: Size = 12
     n_inner: Size | None = None
     activation_function: Activation = "gelu_tanh"

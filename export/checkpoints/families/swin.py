@@ -10,7 +10,7 @@ from contract.manifest import Task
 from export.checkpoints.building.image_family import ImageFamily, PatchesConfig, Sides, sides
 from export.checkpoints.building.tensor_names import Names, cut
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.config import Epsilon, Size
+from export.checkpoints.reading.config import Depth, Epsilon, Size
 from export.plan import Source
 from export.tasks.windows import windowed_image_model
 from model.architectures.swin import Swin, SwinConfig, swin
@@ -22,7 +22,7 @@ class Config(PatchesConfig):
 
     patch_size: Sides = 4
     embed_dim: Size = 96
-    depths: tuple[Size, ...] = (2, 2, 6, 2)
+    depths: tuple[Depth, ...] = (2, 2, 6, 2)
     num_heads: tuple[Size, ...] = (3, 6, 12, 24)
     window_size: Size = 7
     mlp_ratio: Epsilon = 4.0

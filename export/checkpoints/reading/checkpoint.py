@@ -1,7 +1,9 @@
 """Open a checkpoint in the Hugging Face layout: a folder, or a name on the hub. Files are read and never run."""
 
 import contextlib
+import functools
 import json
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +46,8 @@ CONVERT_COMMAND = (
 )
 RESAVE_COMMAND = "AutoModel.from_pretrained(checkpoint).save_pretrained(folder), with the class that its config names"
 MAX_JSON_BYTES = 64 << 20  # bytes; a tokenizer with a quarter of a million words has about 20 MB
+MOST_VALUES = 4_000_000  # of a JSON file; that tokenizer, with its half a million merges in pairs, has 2,000,000
+MOST_TENSORS = 100_000  # of a file; mixtures of 256 experts have 50,000 in all
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,15 @@ class Checkpoint:
         if not isinstance(found, dict):
             raise CheckpointError(f"{file}: must be a JSON object")
         return found
+
+    @functools.cached_property
+    def numbers(self) -> int:
+        """How many numbers the weights hold, as the files' headers say."""
+        held = 0
+        for file in self.weights:
+            with _open(file) as weights:
+                held += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())  # noqa: SIM118
+        return held
 
     def load(self) -> Iterator[tuple[str, "Tensor"]]:
         """Yield every tensor by name, one at a time."""
@@ -109,7 +122,10 @@ def read_json(file: Path) -> Any:  # noqa: ANN401 # whatever JSON holds
     try:
         if file.stat().st_size > MAX_JSON_BYTES:
             raise CheckpointError(f"{file.name}: at most {MAX_JSON_BYTES} bytes, given {file.stat().st_size}")
-        return json.loads(file.read_text(encoding="utf-8"))
+        document = file.read_bytes()
+        if (values := sum(document.count(sign) for sign in (b",", b"[", b"{"))) > MOST_VALUES:
+            raise CheckpointError(f"{file.name}: at most {MOST_VALUES} values, given {values}")
+        return json.loads(document.decode())
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{file.name}: cannot be read as JSON: {error}") from error
 
@@ -173,7 +189,10 @@ def _locate_tensors(folder: Path) -> dict[str, Path]:
 
 def _tensor_names(file: Path) -> list[str]:
     with _open(file) as weights:
-        return list(weights.keys())
+        names = list(weights.keys())
+    if len(names) > MOST_TENSORS:
+        raise CheckpointError(f"{file.name}: at most {MOST_TENSORS} tensors, given {len(names)}")
+    return names
 
 
 def _open(file: Path) -> Any:  # noqa: ANN401 # safetensors has no types

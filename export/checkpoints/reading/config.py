@@ -32,7 +32,12 @@ def _activation(name: str) -> str:
 
 Activation = Annotated[str, AfterValidator(_activation)]
 
-Size = Annotated[int, Field(gt=0)]
+Size = Annotated[int, Field(gt=0, lt=1 << 31)]
+
+Depth = Annotated[int, Field(gt=0, le=1024)]
+"""A number of blocks. No trained Transformer comes near the bound; the numbers in each block are `SizeLimit`'s."""
+
+Classes = Annotated[int, Field(gt=0, le=1_000_000)]
 
 Index = Annotated[int, Field(ge=0)]
 
@@ -71,7 +76,7 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
     id2label: dict[str, str] | None = None
-    num_labels: Size | None = None
+    num_labels: Classes | None = None
     problem_type: Literal["single_label_classification", "multi_label_classification"] | None = None
     is_decoder: Literal[False] = False
     is_encoder_decoder: Literal[False] = False

@@ -1,12 +1,19 @@
 """Read the examples of a model card: the texts of `widget` in the front matter of README.md. Its prose is not read."""
 
-from huggingface_hub.repocard import REGEX_YAML_BLOCK, metadata_load
+from typing import Any
+
+import yaml
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from export.checkpoints.reading.checkpoint import Checkpoint
 
 CARD = "README.md"
 MAX_CARD_BYTES = 1 << 20
 MOST_ENTRIES = 100
+LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Reads YAML without its types: no number of any base, no merge of keys, nothing of Python; all scalars are strings."""
+NOTHING = ("", "~", "null")
+"""How YAML writes that there is no value."""
 
 
 def read_widget(checkpoint: Checkpoint) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -21,9 +28,8 @@ def read_widget(checkpoint: Checkpoint) -> tuple[list[tuple[str, ...]], list[str
         if (size := file.stat().st_size) > MAX_CARD_BYTES:
             return [], [f"is not read: at most {MAX_CARD_BYTES} bytes, given {size}"]
         front = REGEX_YAML_BLOCK.search(file.read_text(encoding="utf-8-sig"))
-        if front and "<<" in front[0]:  # a few lines of merged keys can become any number of them
-            return [], ["is not read: its front matter must have no merge keys, given <<"]
-        entries = (metadata_load(file) or {}).get("widget") or []
+        fields: Any = yaml.load(front[2], LOADER) if front else {}  # noqa: S506 # it makes strings, lists, dicts
+        entries = (fields or {}).get("widget") or []
     except Exception as error:  # whatever a parser of YAML raises
         return [], [f"is not read: {type(error).__name__}"]
     if not isinstance(entries, list):
@@ -40,8 +46,8 @@ def _texts(entry: object) -> tuple[list[tuple[str, ...]], str | None]:
     """Return the examples of an entry, or why it has none."""
     if isinstance(entry, dict):
         text, pair = entry.get("text"), entry.get("text_pair")
-        if isinstance(text, str):
-            return [(text, pair) if isinstance(pair, str) else (text,)], None
+        if isinstance(text, str) and text not in NOTHING:
+            return [(text, pair) if isinstance(pair, str) and pair not in NOTHING else (text,)], None
         first, others = entry.get("source_sentence"), entry.get("sentences")
         if isinstance(first, str) and isinstance(others, list):
             return [(first, other) for other in others if isinstance(other, str)], None

@@ -1,6 +1,7 @@
 """Checkpoints are opened from folders with one or several files of weights, and never from pickles."""
 
 import json
+import struct
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from export.checkpoints.reading.checkpoint import open_checkpoint
+from export.checkpoints.reading.checkpoint import MOST_TENSORS, MOST_VALUES, open_checkpoint
 from export.errors import CheckpointError
 from tests.samples.export_folders import edit
 
@@ -73,6 +74,27 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it_and_the_command_d
     assert done.returncode == 0, done.stderr
     opened = dict(open_checkpoint(str(folder), None).load())
     assert torch.equal(opened["lm_head.weight"], tied)
+
+
+def test_a_document_of_millions_of_values_is_refused_before_they_are_made(checkpoint):
+    folder = checkpoint("bert")
+    (folder / "config.json").write_text("[" + "[]," * (MOST_VALUES // 2) + "[]]")
+    with pytest.raises(CheckpointError, match=f"config.json: at most {MOST_VALUES} values, given 40000"):
+        open_checkpoint(str(folder), None)
+
+
+def test_a_file_of_far_more_tensors_than_a_model_has_is_refused(tmp_path):
+    nothing = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"{place}": nothing for place in range(MOST_TENSORS + 1)}).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=f"at most {MOST_TENSORS} tensors, given {MOST_TENSORS + 1}"):
+        open_checkpoint(str(tmp_path), None)
+
+
+def test_the_numbers_of_the_weights_are_counted_by_their_headers(checkpoint):
+    opened = open_checkpoint(str(checkpoint("bert")), None)
+    assert opened.numbers == sum(tensor.numel() for _, tensor in opened.load())
 
 
 @pytest.mark.parametrize("name", ["../no/where", "a/b/c", "/nowhere", "a b"])
