@@ -21,6 +21,7 @@ from service.http.arrived_bytes import MOST_PIPELINED, ParsedFlow
 from service.http.exchange import exchange_of
 from service.http.lingering_protocol import LingeringProtocol
 from service.http.open_connections import OpenConnections
+from service.http.paced_starts import PacedStarts
 from service.http.problems import problem, reason
 from service.http.request_head import HeadSize, check_head, head_of_framing
 from service.http.socket_buffers import ReadingWatch
@@ -278,5 +279,5 @@ def bounded_protocol(settings: Settings, metrics: Metrics) -> type[BoundedHttpPr
         """One connection of this server."""
 
     Bound.settings, Bound.metrics = settings, metrics
-    Bound.open = OpenConnections(settings.max_connections, metrics.gave_way)
+    Bound.open, Bound.starts = OpenConnections(settings.max_connections, metrics.gave_way), PacedStarts()
     return Bound

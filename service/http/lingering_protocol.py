@@ -7,6 +7,7 @@ half-closed first, and what the client still sends is read and discarded, within
 import asyncio
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from starlette.types import Scope
@@ -16,9 +17,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from service.http.answer_framing import AnswerTransport
+from service.http.api_keys import HEALTH_PATHS
 from service.http.arrived_bytes import ArrivedBytes, ParsedFlow
 from service.http.exchange import exchange_of
 from service.http.open_connections import OpenConnections
+from service.http.paced_starts import PacedStarts
 from service.http.socket_buffers import ReadingWatch, reset, unread_input
 from service.settings import Settings
 
@@ -55,6 +58,8 @@ class LingeringProtocol(HttpToolsProtocol):
     settings: ClassVar[Settings]
     open: ClassVar[OpenConnections]
     """All connections of this server."""
+    starts: ClassVar[PacedStarts]
+    """When its requests begin."""
     flow: ParsedFlow
     _reading: ReadingWatch
     _answer_transport: AnswerTransport
@@ -82,7 +87,10 @@ class LingeringProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        if cycle.scope["path"] in HEALTH_PATHS or self.starts.may_begin():
+            super()._start_asgi_task(cycle, app)
+        else:
+            self.starts.add(partial(super()._start_asgi_task, cycle, app))
 
     def shutdown(self) -> None:
         """Close once what is in progress has been answered, and the answer has been read."""

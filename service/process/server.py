@@ -23,7 +23,7 @@ from service.app import create_admin, create_app, create_probe
 from service.errors import Conflict, Refusal
 from service.http.bounded_protocol import bounded_protocol
 from service.inputs.sandbox.decoder_process import ForkServer
-from service.process.sockets import PROBE_CONNECTIONS
+from service.process.sockets import PROBE_CONNECTIONS, several
 from service.repository.models.served_model import ServedModel
 from service.settings import Settings
 from service.store.stored_request import Store
@@ -88,7 +88,7 @@ def serve(
     async def serve_all() -> None:
         others = [asyncio.create_task(serve_other(name)) for name in other_ports if name in listening]
         telling = asyncio.create_task(keep_telling())
-        await server.serve(sockets=[listening["port"]])
+        await server.serve(sockets=several(listening["port"]))
         if server.force_exit:
             log.info("stopped at once")
             logging.disable()  # what is cancelled now has not failed

@@ -11,6 +11,7 @@ PORTS = ("port", "admin_port", "probe_port")
 """The settings that are ports to listen on; the first is never None."""
 PROBE_CONNECTIONS = 64
 """The limit of connections of the probe port."""
+ACCEPTED_IN_A_ROUND = 32
 log = structlog.get_logger()
 
 
@@ -29,6 +30,15 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def several(listening: socket.socket) -> list[socket.socket]:
+    """Return a listening socket and copies of it, which together accept ACCEPTED_IN_A_ROUND connections in a round.
+
+    libuv accepts one connection of a socket in each round of the event loop, so that a probe's connection would wait
+    for as many rounds as there are connections before it.
+    """
+    return [listening, *(listening.dup() for _ in range(ACCEPTED_IN_A_ROUND - 1))]
 
 
 def cannot_bind(host: str, port: int, name: str, error: OSError) -> int:

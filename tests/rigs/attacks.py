@@ -30,6 +30,7 @@ from tests.rigs.report import Verdict
 EVERY_SECONDS = 0.05
 WORST_SECONDS = 0.1
 """How long /health/live may take at most."""
+WORST_SECONDS_OF = {"bursts": 0.25}
 HONEST_STATUSES = frozenset({200, 429})
 PATIENCE = 60.0
 LIVE = request("GET", "/health/live", Connection="close")
@@ -128,6 +129,39 @@ async def unread_answers(port: int, seconds: float) -> Counter[int]:
     return await _unread(port, seconds, mixes.images("/attention?layers=all&heads=all&queries=all", 16), 60)
 
 
+async def bursts(port: int, seconds: float) -> Counter[int]:
+    """Send 1,200 requests on 300 connections at once, and again once they are answered."""
+    asked = [
+        mixes.image("/classify", mixes.SMALL),
+        mixes.document(mixes.DATES + "/generate", inputs=mixes.DATE),
+        mixes.document(mixes.DATES + "/generate", **STEPS),
+        request("POST", "/v1/models/nobody/classify", b"{}", mixes.JSON),
+    ]
+    seen: Counter[int] = Counter()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        held = await asyncio.gather(*(Connection.open(port) for _ in range(300)))
+        for place, connection in enumerate(held):
+            connection.leave(asked[place % len(asked)] * 4)
+        seen += await _all_answers(held, 4)
+    return seen
+
+
+async def _all_answers(held: Sequence[Connection], each: int) -> Counter[int]:
+    """Return the statuses of what connections are answered, `each` answers a connection, and close them."""
+
+    async def read(connection: Connection) -> Counter[int]:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return Counter([(await connection.ask(b"")).status for _ in range(each)])
+        except (OSError, Broken, TimeoutError):
+            return Counter([0])
+        finally:
+            connection.close()
+
+    return sum(await asyncio.gather(*map(read, held)), Counter())
+
+
 async def smuggling(port: int, seconds: float) -> Counter[int]:
     """Send a second request as the body of one that asks for an upgrade. The second must not be answered."""
     body = SMUGGLED + b" " * 40
@@ -155,6 +189,7 @@ ATTACKS: Sequence[Callable[[int, float], Awaitable[Counter[int]]]] = (
     many_values,
     slow_readers,
     unread_answers,
+    bursts,
     smuggling,
 )
 
@@ -295,7 +330,7 @@ def _note(
     )
     result.effects.append(effect)
     result.faults += [f"{name}: {fault}" for fault in (probe.faults + honest.faults)[:3]]
-    if probe.slowest > WORST_SECONDS:
+    if probe.slowest > WORST_SECONDS_OF.get(name, WORST_SECONDS):
         result.missed.append(f"{name}: /health/live took {effect.live_ms} ms")
     report.progress("attacks", str(effect))
 

@@ -1,5 +1,6 @@
 """A port that is taken is said, and the service ends."""
 
+import asyncio
 import errno
 import json
 import socket
@@ -7,8 +8,9 @@ import sys
 
 import pytest
 import structlog
+import uvloop
 
-from service.process.sockets import cannot_bind
+from service.process.sockets import ACCEPTED_IN_A_ROUND, cannot_bind, several
 from tests.conftest import start
 
 
@@ -53,3 +55,26 @@ def test_a_port_that_another_service_shares_is_taken(light):
     assert process.returncode == 5
     assert last_line(said)["event"] == "port cannot be had"
     assert last_line(said)["reason"].endswith("set REGARD_PORT to another")
+
+
+def test_many_connections_are_accepted_in_a_round_of_the_event_loop():
+    """libuv accepts one of a socket; three hundred connections took as many rounds, and a probe behind them waited."""
+
+    async def rounds_of(count):
+        loop, round_of, rounds = asyncio.get_running_loop(), [], 0
+        listening = socket.create_server(("127.0.0.1", 0), backlog=count)
+        clients = [socket.create_connection(listening.getsockname()) for _ in range(count)]
+
+        class Accepted(asyncio.Protocol):
+            def connection_made(self, transport):
+                round_of.append(rounds)
+
+        servers = [await loop.create_server(Accepted, sock=one) for one in several(listening)]
+        while len(round_of) < count:
+            rounds += 1
+            await asyncio.sleep(0)
+        for one in (*servers, *clients):
+            one.close()
+        return len(set(round_of))
+
+    assert uvloop.run(rounds_of(100)) <= 100 // ACCEPTED_IN_A_ROUND + 3
