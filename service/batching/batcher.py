@@ -109,6 +109,10 @@ class Lane(Generic[T, R]):
         """What the lane has claimed, while it waits for its turn on the device."""
         self._retries: set[asyncio.Task[None]] = set()
 
+    def end(self) -> None:
+        """Hold the model no longer. Nothing may be submitted from now on."""
+        del self._run
+
     async def submit(self, item: T, size: int, bucket: Hashable = 0, caller: Caller = NOBODY) -> R:
         """Wait for an item's result.
 

@@ -1,7 +1,6 @@
 """The loops of loaded models: each model has its own, and a replaced one keeps them until its last answer."""
 
 import asyncio
-import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -41,8 +40,7 @@ class Loops:
     async def end(self, served: ServedModel) -> None:
         """End the loops of a model, and close its sessions."""
         await self._stop(served)
-        for session in served.sessions.values():
-            session.close()
+        served.end()
 
     async def close(self) -> None:
         """End the loops of all models."""
@@ -55,7 +53,8 @@ class Loops:
         await served.uses.idle.wait()
         await self.end(served)
         log.info("model retired", model=served.manifest.name, version=served.manifest.version)
-        asyncio.get_running_loop().call_soon(_release_memory)  # after this task, which holds the model, has ended
+        del served
+        await asyncio.to_thread(trim_heap)
 
     async def _stop(self, served: ServedModel) -> None:
         tasks = self._tasks.pop(served)
@@ -72,11 +71,3 @@ async def _supervised(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         except Exception:
             log.exception("loop failed, and is started again")
             await asyncio.sleep(1)  # a loop that always fails must not fill the log
-
-
-def _release_memory() -> None:
-    """Free the memory of retired models; on Linux return it to the system."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    trim_heap()
