@@ -4,10 +4,13 @@ import asyncio
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from service.http.socket_buffers import has_left
+
 MOST_PIPELINED = 16
 """While this number of requests wait behind the one that is answered, no more of a connection is parsed or read."""
 PIECE_BYTES = 4096
 """The bytes that are parsed at a time of what may hold more heads than that."""
+LOOK_SECONDS = 1.0
 HEAD_END = b"\r\n\r\n"
 
 
@@ -49,12 +52,32 @@ class ParsedFlow(FlowControl):
     """Whether a connection is read. It is not while some of what has arrived waits to be parsed.
 
     uvicorn reads on when a request is answered or its body is awaited. For each of them as much would arrive as one
-    read brings, many times what a request takes.
+    read brings, many times what a request takes. Who does not read learns of no end, so meanwhile the kernel is asked
+    every LOOK_SECONDS whether the client has left, and the connection is aborted if it has.
     """
 
     def __init__(self, transport: asyncio.Transport, unparsed: ArrivedBytes) -> None:
         super().__init__(transport)
         self._unparsed = unparsed
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def pause_reading(self) -> None:
+        """Read no more."""
+        super().pause_reading()
+        if self._next_look is None:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._next_look = None
+        if self._transport.is_closing() or not self.read_paused:
+            return
+        if has_left(self._transport):
+            self._transport.abort()
+        else:
+            self._look_later()
 
     def resume_reading(self) -> None:
         """Read on, unless something waits to be parsed."""

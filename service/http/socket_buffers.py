@@ -13,6 +13,8 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
+LEFT = (7, 8)
+"""TCP_CLOSE and TCP_CLOSE_WAIT of linux/tcp_states.h, the states of a connection that was reset or closed."""
 log = structlog.get_logger()
 
 
@@ -27,6 +29,13 @@ def unread_output(transport: asyncio.Transport) -> int:
 def unread_input(transport: asyncio.Transport) -> int:
     """Return the bytes from the client that the kernel holds; 0 where the system does not say."""
     return _ask_kernel(transport, termios.FIONREAD) if sys.platform == "linux" else 0
+
+
+def has_left(transport: asyncio.Transport) -> bool:
+    """True if the client has closed or reset the connection, though bytes of it are unread. Linux alone says so."""
+    if sys.platform != "linux":
+        return False
+    return transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in LEFT
 
 
 def _ask_kernel(transport: asyncio.Transport, request: int) -> int:

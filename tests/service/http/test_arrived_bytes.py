@@ -30,7 +30,8 @@ def test_what_may_hold_many_heads_is_taken_in_pieces():
     assert not arrived
 
 
-def test_a_connection_is_not_read_on_while_something_waits_to_be_parsed():
+@pytest.mark.anyio
+async def test_a_connection_is_not_read_on_while_something_waits_to_be_parsed():
     calls, arrived = [], ArrivedBytes()
     flow = ParsedFlow(
         SimpleNamespace(pause_reading=lambda: calls.append("pause"), resume_reading=lambda: calls.append("resume")),

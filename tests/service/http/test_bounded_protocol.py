@@ -509,6 +509,21 @@ def test_a_body_that_looks_like_many_heads_is_one_body(server):
     assert answers.endswith(b"200000")
 
 
+@pytest.mark.parametrize("how", ["closed", "reset"])
+def test_a_client_that_leaves_behind_a_pipelined_request_is_noticed(server, monkeypatch, how):
+    """Nothing is read while a second request waits, so its end is not read either, and all its work was done."""
+    monkeypatch.setattr(arrived_bytes, "LOOK_SECONDS", 0.05)
+    server.left.discard("/slow")
+    with server.connect() as client:
+        client.sendall(GET.replace(b"/x", b"/slow"))
+        time.sleep(0.1)
+        client.sendall(GET)
+        time.sleep(0.1)
+        if how == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    server.wait_for(lambda: "/slow" in server.left, 5)
+
+
 @pytest.mark.parametrize("left", [100, 0])
 def test_the_last_bytes_of_an_answer_are_watched_though_the_client_has_read_most(left):
     calls = []
