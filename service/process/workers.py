@@ -112,6 +112,9 @@ class Workers:
         """The times (monotonic) at which workers that are not running are to be started, by number."""
         self._held_back = set(range(1, count))
         """Workers that are started once one is ready, so that an error of all of them is logged once."""
+        self._unreleased: dict[int, bool] = {}
+        """The processes that have ended and whose metrics are still to be released: whether they were ready, since
+        before that they count nothing."""
         self._stopping = False
         self._status = 0
 
@@ -167,12 +170,20 @@ class Workers:
     def _look(self) -> None:
         """Count a look at every worker that has been ready, and kill those that have been silent for too many."""
         OUTPUT.flush()
+        self._release()
         self._look_at = time.monotonic() + LOOK_SECONDS
         for number in self._silent_looks:
             self._silent_looks[number] += 1
             if self._silent_looks[number] > MOST_SILENT_LOOKS:
                 log.error("worker is silent, and is killed", worker=number, seconds=MOST_SILENT_LOOKS * LOOK_SECONDS)
                 self._processes[number].kill()
+
+    def _release(self) -> None:
+        """Release the metrics of workers that have ended, or try again later if somebody just reads them."""
+        for pid, counted in list(self._unreleased.items()):
+            with contextlib.suppress(BlockingIOError):
+                release(Path(self._environment[SHARED_FOLDER_VARIABLE]), pid, counted=counted)
+                del self._unreleased[pid]
 
     def _numbers(self, pid: int) -> list[int]:
         """Return the number of the worker of a process, or nothing if it has ended."""
@@ -188,8 +199,8 @@ class Workers:
         process, was_ready = self._processes.pop(number), number in self._ready
         self._ready.discard(number)
         self._silent_looks.pop(number, None)
-        # before it was ready its metrics hold nothing
-        release(Path(self._environment[SHARED_FOLDER_VARIABLE]), process.pid, counted=was_ready)
+        self._unreleased[process.pid] = was_ready
+        self._release()
         for left in Path(self._environment[SHARED_FOLDER_VARIABLE]).glob(f"{COPIES_PREFIX}{process.pid}-*"):
             shutil.rmtree(left, ignore_errors=True)  # copies of artifacts, if it was killed while it loaded them
         # a signal is reported as a shell does

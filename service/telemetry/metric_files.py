@@ -4,15 +4,21 @@ A file that is only as long as its map has no blocks on the disk yet. If the dis
 written, the kernel ends the process with SIGBUS. So the blocks are allocated before the map is used.
 """
 
+import contextlib
 import os
 import struct
+import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import prometheus_client.values
 import structlog
 from prometheus_client.mmap_dict import MmapedDict
-from prometheus_client.multiprocess import mark_process_dead
+
+if sys.platform != "win32":
+    import fcntl
 
 SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable that names, for prometheus-client, the folder in which several processes count together."""
@@ -20,6 +26,10 @@ PREFIXES = ("counter", "gauge_livesum", "gauge_livemax", "histogram")
 """How the names of a worker's files begin. A test compares them with what Metrics uses."""
 FILE_BYTES = 1 << 20
 """Bytes of each file at the start. It has room for some thousand time series; a file that is full doubles."""
+LOCK = "metrics.lock"
+"""The file that is locked while the others are read, or change."""
+ENDED = "ended"
+"""Stands for a process's number in the names of the files that count for all that have ended."""
 MOST_ENTRY_OVERHEAD = 32
 """Bytes of an entry besides its name: a length, padding, a value and a time."""
 log = structlog.get_logger()
@@ -90,12 +100,53 @@ def allocate_all(folder: Path) -> None:
         raise ValueError(f"TMPDIR: what workers share cannot be kept there: {error.strerror}") from error
 
 
+def reading(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Keep the files as they are while they are read."""
+    return _locked(folder, fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def release(folder: Path, pid: int, *, counted: bool) -> None:
-    """Free what the files of a process that has ended do not need: all of them unless it has `counted` something."""
-    mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]
-    for file in folder.glob(f"*_{pid}.*"):
-        if counted and file.suffix == ".db":
-            with file.open("r+b") as opened:
-                opened.truncate(max(struct.unpack("i", opened.read(4))[0], 8))
-        else:
+    """Remove the files of a process that has ended; what it has `counted` goes into those of all that have ended.
+
+    Raises BlockingIOError, and does nothing, while somebody reads the files.
+    """
+    with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        for file in folder.glob(f"*_{pid}.*"):
+            if counted and file.suffix == ".db" and not file.name.startswith("gauge"):
+                try:
+                    _add(file, file.with_name(f"{file.name.partition('_')[0]}_{ENDED}.db"))
+                except OSError as error:
+                    log.error("metrics of an ended worker keep their file", reason=error.strerror)
+                    continue
             file.unlink()
+
+
+def _add(file: Path, total: Path) -> None:
+    """Add the values of a file of counters or histograms to those of another, in the format of `MmapedDict`."""
+    values: Counter[str] = Counter()
+    for one in (total, file):
+        if one.exists():
+            for key, value, *_ in MmapedDict.read_all_values_from_file(one):  # type: ignore[no-untyped-call]
+                values[key] += value
+    entries = bytearray()
+    for key, value in values.items():
+        name = key.encode()
+        name += b" " * (8 - (len(name) + 4) % 8)  # to a multiple of 8 bytes, with its length before it
+        entries += struct.pack(f"=i{len(name)}sdd", len(key.encode()), name, value, 0.0)
+    new = total.with_suffix(".new")
+    try:
+        new.write_bytes(struct.pack("=ii", 8 + len(entries), 0) + entries)
+        new.rename(total)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise

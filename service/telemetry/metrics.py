@@ -1,6 +1,7 @@
 """Prometheus metrics: histograms for durations, and labels only from closed sets of values."""
 
 import os
+from pathlib import Path
 from typing import Any, Literal
 
 from prometheus_client import (
@@ -14,7 +15,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from service.telemetry.logs import OUTPUT
-from service.telemetry.metric_files import SHARED_FOLDER_VARIABLE
+from service.telemetry.metric_files import SHARED_FOLDER_VARIABLE, reading
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # when each series began, which nobody here asks for
 DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -102,8 +103,10 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         registry = self.registry
-        if SHARED_FOLDER_VARIABLE in os.environ:
+        if shared := os.environ.get(SHARED_FOLDER_VARIABLE):
             MultiProcessCollector(registry := CollectorRegistry())  # type: ignore[no-untyped-call]
+            with reading(Path(shared)):
+                return generate_latest(registry)
         return generate_latest(registry)
 
     def forget(self, gauge: Gauge, *labels: str) -> None:

@@ -3,13 +3,21 @@
 import errno
 import json
 import os
-import struct
 import subprocess
 import sys
 
 import pytest
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import MultiProcessCollector
 
-from service.telemetry.metric_files import FILE_BYTES, PREFIXES, SHARED_FOLDER_VARIABLE, allocate_all, release
+from service.telemetry.metric_files import (
+    FILE_BYTES,
+    PREFIXES,
+    SHARED_FOLDER_VARIABLE,
+    allocate_all,
+    reading,
+    release,
+)
 from tests.conftest import ROOT
 
 COUNT = """
@@ -95,10 +103,47 @@ def test_no_file_without_content_is_left(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def written(file, *values):
+    """Write a file as a worker does."""
+    mapped = MmapedDict(str(file))
+    for key, value in values:
+        mapped.write_value(json.dumps(["m", "m", {"a": key}, "help"], sort_keys=True), value, 1.0)
+    mapped.close()
+
+
+def totals(folder, files):
+    """Return the values that prometheus-client reads, by label."""
+    (metric,) = MultiProcessCollector.merge(map(str, folder.glob(files)))
+    return {sample.labels["a"]: sample.value for sample in metric.samples}
+
+
 @pytest.mark.parametrize("counted", [True, False])
-def test_the_files_of_a_process_that_has_ended_keep_only_what_was_counted(tmp_path, counted):
-    for name in ("counter_7.db", "histogram_7.db", "gauge_livesum_7.db", "counter_77.db"):
-        (tmp_path / name).write_bytes(struct.pack("i", 100) + bytes(996))
-    release(tmp_path, 7, counted=counted)
-    sizes = {file.name: file.stat().st_size for file in tmp_path.iterdir()}
-    assert sizes == {"counter_77.db": 1000} | ({"counter_7.db": 100, "histogram_7.db": 100} if counted else {})
+def test_what_a_process_that_has_ended_counted_is_counted_on_and_its_files_are_gone(tmp_path, counted):
+    for pid in (7, 8, 77):
+        written(tmp_path / f"counter_{pid}.db", ("x", pid), (f"of {pid} é", 1))
+        written(tmp_path / f"histogram_{pid}.db", ("x", 1))
+        written(tmp_path / f"gauge_livesum_{pid}.db", ("x", 1))
+    for pid in (7, 8):
+        release(tmp_path, pid, counted=counted)
+    kept = {"counter_77.db", "gauge_livesum_77.db", "histogram_77.db", "metrics.lock"}
+    ended = {"counter_ended.db", "histogram_ended.db"} if counted else set()
+    assert {file.name for file in tmp_path.iterdir()} == kept | ended
+    assert totals(tmp_path, "counter_*") == {"x": 92.0 if counted else 77.0} | {
+        f"of {pid} é": 1.0 for pid in ((7, 8, 77) if counted else (77,))
+    }
+
+
+def test_what_cannot_be_added_for_want_of_room_keeps_its_file(small_disk):
+    written(small_disk.folder / "counter_7.db", *((f"{'x' * 1000}{number}", 1) for number in range(100)))
+    small_disk.fill(leave=0)
+    release(small_disk.folder, 7, counted=True)
+    assert (small_disk.folder / "counter_7.db").exists()
+    assert not list(small_disk.folder.glob("*.new"))
+
+
+def test_nothing_is_released_while_somebody_reads(tmp_path):
+    """A scrape once answered 500, since a file was gone between its name and its content."""
+    written(tmp_path / "counter_7.db", ("x", 1))
+    with reading(tmp_path), reading(tmp_path), pytest.raises(BlockingIOError):
+        release(tmp_path, 7, counted=True)
+    release(tmp_path, 7, counted=True)
