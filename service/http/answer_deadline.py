@@ -31,8 +31,9 @@ async def answer_in_time(request: Request, work: Coroutine[Any, Any, Response], 
             task.cancel()
 
     exchange.when_gone = leave
+    exchange.ends_at = asyncio.get_running_loop().time() + seconds
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(exchange.ends_at):
             return await work
     except TimeoutError as error:
         if not exchange.body_arrived and not exchange.body_read:

@@ -1,5 +1,6 @@
 """One request and its answer, as the connection, the middleware and the routes see them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,6 +52,8 @@ class Exchange:
     """The bytes of the body that have arrived."""
     bytes_sent: int = 0
     """The bytes of the answer's body that were sent."""
+    ends_at: float = math.inf
+    """When its answer must be complete, also one that is streamed (the event loop's time)."""
     release_body: Callable[[], None] = nothing
     """Counts the bytes of the body no longer; for an answer that goes on when nothing is left of the body."""
     when_gone: Callable[[], None] = nothing

@@ -77,7 +77,13 @@ class RequestLog:
                 await self.app(scope, receive, send_on)
             except ClientDisconnect:  # in the middle of its body
                 exchange.status = exchange.status or CLIENT_CLOSED_REQUEST
-            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            except asyncio.CancelledError:  # by the server, whose time of grace is over
+                if exchange.status:
+                    self._record(scope, exchange, time.monotonic() - start)
+                    raise
+                answer = fault(scope, 503, "service: has stopped, within the time that it gives to answers")
+                await answer(scope, receive, send_on)
+            except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException:  # a panic of a tokenizer is no Exception
                 log.exception("request failed")

@@ -22,7 +22,8 @@ class EventStream(StreamingResponse):
     """A stream of events. A task produces them, and does not wait for the client to read them.
 
     `produce` is given a function that sends an event. Events that the client has not taken yet are held in `unread`,
-    for which the connection may have to be aborted. `produce` is cancelled after `seconds`, or when the client leaves.
+    for which the connection may have to be aborted. `produce` is cancelled after `seconds`, at the request's
+    deadline, or when the client leaves.
     If it fails, `failed` makes the last event, of a status and a detail. What is `held`, and the request's body, is
     given back when `produce` has ended, however long the client reads.
     """
@@ -64,7 +65,8 @@ class EventStream(StreamingResponse):
     ) -> None:
         try:
             try:
-                async with asyncio.timeout(seconds):
+                left = self._exchange.ends_at - asyncio.get_running_loop().time()
+                async with asyncio.timeout(min(seconds, left)):
                     await produce(self._send)
             except TimeoutError as error:
                 raise TooSlow(seconds) from error

@@ -62,7 +62,8 @@ class Worker:
 
     def _tell(self, number: int) -> None:
         if os.getppid() == self.supervisor:  # otherwise the supervisor has ended, and this worker ends too
-            os.kill(self.supervisor, number)
+            with contextlib.suppress(BlockingIOError):  # the user's queue of signals is full; told again in a second
+                os.kill(self.supervisor, number)
 
 
 def current_worker() -> Worker | None:
@@ -136,6 +137,7 @@ class Workers:
             if received and received.si_signo == READY:
                 self._note_ready(received.si_pid)
             elif received and received.si_signo == ALIVE:
+                self._note_ready(received.si_pid)  # in case that signal was one too many
                 self._silent_looks |= dict.fromkeys(self._numbers(received.si_pid), 0)
             elif received and received.si_signo == signal.SIGCHLD:
                 while told := signal.sigtimedwait({READY}, 0):  # sent before, and given later, as the higher number

@@ -210,10 +210,13 @@ class Registry(Mapping[str, ServedModel]):
     async def _versions(self) -> list[list[Path]]:
         """Return the folders of all versions of each artifact, the newest last. Raises Unacceptable without any."""
         try:
-            return await asyncio.to_thread(find_versions, self._settings.artifacts)
+            found = await asyncio.to_thread(find_versions, self._settings.artifacts)
         except ArtifactError as error:
             log.error("artifacts cannot be listed", reason=str(error))
             raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
+        there = {folder for versions in found for folder in versions}
+        self._refused = {folder: reason for folder, reason in self._refused.items() if folder in there}
+        return found
 
     async def close(self) -> None:
         """End all loops, and the trials of reloads."""

@@ -129,18 +129,22 @@ async def test_a_long_event_is_held_until_the_connection_has_taken_all_of_it():
     assert unread.held == 0
 
 
-async def test_the_deadline_ends_a_stream_with_an_error_also_for_a_client_that_reads_later():
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(0.05, 60), (60, 0.05)], ids=["its own", "what is left of the request's"]
+)
+async def test_the_deadline_ends_a_stream_with_an_error_also_for_a_client_that_reads_later(seconds, left):
     async def produce(send):
         send(event("number", {"number": 0}))
         await asyncio.sleep(60)
 
     client = Client()
-    stream = EventStream(produce, failed, 0.05, contextlib.ExitStack(), client.exchange, unread_answers())
+    client.exchange.ends_at = asyncio.get_running_loop().time() + left
+    stream = EventStream(produce, failed, seconds, contextlib.ExitStack(), client.exchange, unread_answers())
     sending = asyncio.create_task(stream(SCOPE, client.receive, client.send))
     await asyncio.sleep(0.2)
     client.may_read.set()
     await sending
-    expected = {"status": 504, "detail": TooSlow(0.05).args[0]}
+    expected = {"status": 504, "detail": TooSlow(seconds).args[0]}
     assert client.events == [("number", {"number": 0}), ("error", expected)]
 
 
