@@ -90,7 +90,11 @@ class LingeringProtocol(HttpToolsProtocol):
         if cycle.scope["path"] in HEALTH_PATHS or self.starts.may_begin():
             super()._start_asgi_task(cycle, app)
         else:
-            self.starts.add(partial(super()._start_asgi_task, cycle, app))
+            self.starts.add(partial(self._start_later, cycle, app))
+
+    def _start_later(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if not cycle.disconnected:
+            super()._start_asgi_task(cycle, app)
 
     def shutdown(self) -> None:
         """Close once what is in progress has been answered, and the answer has been read."""

@@ -1,6 +1,7 @@
 """Requests begin a few at a time, so that hundreds that arrive at once hold up no probe and no answer of others."""
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable
 
@@ -15,13 +16,15 @@ class PacedStarts:
         self._waiting: deque[Callable[[], None]] = deque()
         self._begun = 0
         """How many have begun in this round."""
+        self._context = contextvars.copy_context()
+        """The server's own; what begins in a round must not know of the request by which the round began."""
 
     def may_begin(self) -> bool:
         """True, and one request is counted as begun, if it may begin in this round. Another one is for `add`."""
         if self._begun >= MOST_IN_A_ROUND:
             return False
         if not self._begun:
-            asyncio.get_running_loop().call_soon(self._next_round)
+            asyncio.get_running_loop().call_soon(self._next_round, context=self._context)
         self._begun += 1
         return True
 

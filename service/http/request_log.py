@@ -81,7 +81,7 @@ class RequestLog:
                 if exchange.status:
                     self._record(scope, exchange, time.monotonic() - start)
                     raise
-                answer = fault(scope, 503, "service: has stopped, within the time that it gives to answers")
+                answer = fault(scope, 503, "service: stops, and the time that it gives to answers is over")
                 await answer(scope, receive, send_on)
             except (KeyboardInterrupt, SystemExit):
                 raise

@@ -7,8 +7,9 @@ import structlog
 from service.process.sockets import PORTS, PROBE_CONNECTIONS
 from service.settings import Settings
 
-OWN_FILES = 200
-"""What a process may open beside connections: models, decoders, the log, and connections that read their refusal."""
+OWN_FILES = 240
+"""What a process may open beside connections: models, decoders, the log, copies of the socket that listens, and
+connections that read their refusal."""
 log = structlog.get_logger()
 
 

@@ -50,7 +50,8 @@ class Worker:
 
     def tell_ready(self) -> None:
         """Tell the supervisor that this worker serves."""
-        self._tell(READY)
+        with contextlib.suppress(BlockingIOError):  # the user's queue of signals is full: told by the next ALIVE
+            self._tell(READY)
 
     def tell_reload(self) -> None:
         """Ask the supervisor to tell the other workers to reload."""
@@ -58,12 +59,12 @@ class Worker:
 
     def tell_alive(self) -> None:
         """Tell the supervisor that this worker's event loop runs."""
-        self._tell(ALIVE)
+        with contextlib.suppress(BlockingIOError):
+            self._tell(ALIVE)
 
     def _tell(self, number: int) -> None:
         if os.getppid() == self.supervisor:  # otherwise the supervisor has ended, and this worker ends too
-            with contextlib.suppress(BlockingIOError):  # the user's queue of signals is full; told again in a second
-                os.kill(self.supervisor, number)
+            os.kill(self.supervisor, number)
 
 
 def current_worker() -> Worker | None:
@@ -137,7 +138,7 @@ class Workers:
             if received and received.si_signo == READY:
                 self._note_ready(received.si_pid)
             elif received and received.si_signo == ALIVE:
-                self._note_ready(received.si_pid)  # in case that signal was one too many
+                self._note_ready(received.si_pid)
                 self._silent_looks |= dict.fromkeys(self._numbers(received.si_pid), 0)
             elif received and received.si_signo == signal.SIGCHLD:
                 while told := signal.sigtimedwait({READY}, 0):  # sent before, and given later, as the higher number
@@ -183,9 +184,13 @@ class Workers:
     def _release(self) -> None:
         """Release the metrics of workers that have ended, or try again later if somebody just reads them."""
         for pid, counted in list(self._unreleased.items()):
-            with contextlib.suppress(BlockingIOError):
+            try:
                 release(Path(self._environment[SHARED_FOLDER_VARIABLE]), pid, counted=counted)
-                del self._unreleased[pid]
+            except BlockingIOError:
+                continue
+            except Exception:  # whatever is wrong with a file, it ends no worker
+                log.exception("metrics of an ended worker are not counted")
+            del self._unreleased[pid]
 
     def _numbers(self, pid: int) -> list[int]:
         """Return the number of the worker of a process, or nothing if it has ended."""

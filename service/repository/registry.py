@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import structlog
@@ -25,6 +26,8 @@ from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import SILENT, Tracer
 
 GIVE_BACK_SECONDS = 1.0
+MOST_TRIALS = 2
+"""Versions that are tried at a time. Each may take several times its memory, and minutes if it does not end."""
 RELOAD = ""  # no model's name
 INDEX_STATES = {
     "ready": ("READY", ""),
@@ -53,10 +56,12 @@ class Registry(Mapping[str, ServedModel]):
         backlog = Backlog(settings.request_seconds)
         self._served: dict[str, ServedModel] = {}
         self._loops = Loops(lambda served: served.start(device, backlog, metrics, tracer))
-        self._changing: set[str] = set()
-        """The models that are just loaded or unloaded, and RELOAD while the whole folder is read again."""
+        self._changing: dict[str, asyncio.Event] = {}
+        """The models that are just loaded or unloaded, and RELOAD while the whole folder is read again; what is set
+        when that has ended."""
         self._warming_up = self._closed = False
         self._loading: set[Path] = set()
+        self._trial_threads = ThreadPoolExecutor(MOST_TRIALS, thread_name_prefix="trial")
         self._trials: list[Trial] = []
         """The trials that run on threads. Stopping one ends its thread."""
         self._refused: dict[Path, str] = {}
@@ -131,19 +136,20 @@ class Registry(Mapping[str, ServedModel]):
         """Read the folder of artifacts again; return the outcome for each model.
 
         A version other than the served one is loaded in a child process first, then loaded and warmed up beside the old
-        one, and replaces it. A version that cannot be served changes nothing, and a model that another request loads or
-        unloads meanwhile is left to it. Raises Conflict while another reload runs, and Unacceptable if the folder is
+        one, and replaces it. A version that cannot be served changes nothing. A model that another request loads or
+        unloads is looked at after that. Raises Conflict while another reload runs, and Unacceptable if the folder is
         empty.
         """
         with self._change(RELOAD):
-            before = dict(self._served)
-            folders = {versions[-1].parent.name: versions[-1] for versions in await self._versions()}
-            outcomes = []
-            for name in [*folders, *sorted(before.keys() - folders)]:
-                if name in self._changing or self.get(name) is not before.get(name):
-                    continue
+            found, outcomes = await self._newest(), []
+            for name in sorted([*found, *sorted(self.keys() - found)], key=lambda name: name in self._changing):
+                while name in self._changing:
+                    await self._changing[name].wait()
                 with self._change(name):
-                    outcomes.append(await self._reload_one(folders[name]) if name in folders else self._retire(name))
+                    if folder := (await self._newest()).get(name):  # there may be a newer one meanwhile
+                        outcomes.append(await self._reload_one(folder))
+                    elif name in self:
+                        outcomes.append(self._retire(name))
             for outcome in outcomes:
                 self._metrics.reloads.labels(outcome["outcome"]).inc()
                 log.info("reload", **outcome)
@@ -155,7 +161,7 @@ class Registry(Mapping[str, ServedModel]):
         Raises Conflict while this model is loaded or unloaded already, and Unacceptable if there is no such artifact.
         """
         with self._change(name):
-            newest = {versions[-1].parent.name: versions[-1] for versions in await self._versions()}
+            newest = await self._newest()
             if name not in newest:
                 raise Unacceptable("model: must be one of the folder of artifacts, given another")
             outcome = await self._reload_one(newest[name])
@@ -199,16 +205,16 @@ class Registry(Mapping[str, ServedModel]):
         if self._warming_up or name in self._changing:
             subject = "model: one change" if name else "reload: one"
             raise Conflict(f"{subject} at a time, another is running or the service is warming up")
-        self._changing.add(name)
+        self._changing[name] = asyncio.Event()
         try:
             yield
         finally:
-            self._changing.discard(name)
+            self._changing.pop(name).set()
             if not self._changing:  # a trial that runs may use a copy that no model has yet
                 drop_shared_copies(served.manifest for served in self.values())
 
-    async def _versions(self) -> list[list[Path]]:
-        """Return the folders of all versions of each artifact, the newest last. Raises Unacceptable without any."""
+    async def _newest(self) -> dict[str, Path]:
+        """Return the folder of the newest version of each artifact. Raises Unacceptable without any."""
         try:
             found = await asyncio.to_thread(find_versions, self._settings.artifacts)
         except ArtifactError as error:
@@ -216,13 +222,14 @@ class Registry(Mapping[str, ServedModel]):
             raise Unacceptable("artifacts: there must be at least one; the log has the reason") from error
         there = {folder for versions in found for folder in versions}
         self._refused = {folder: reason for folder, reason in self._refused.items() if folder in there}
-        return found
+        return {versions[-1].parent.name: versions[-1] for versions in found}
 
     async def close(self) -> None:
         """End all loops, and the trials of reloads."""
         self._closed = True
         for trial in self._trials.copy():
             trial.stop()
+        self._trial_threads.shutdown(wait=False, cancel_futures=True)
         await self._loops.close()
 
     async def _reload_one(self, folder: Path) -> dict[str, str]:
@@ -237,7 +244,8 @@ class Registry(Mapping[str, ServedModel]):
         self._loading.add(folder)
         self._refused.pop(folder, None)
         try:
-            served = await asyncio.to_thread(self._load, folder)
+            loop = asyncio.get_running_loop()
+            served = await loop.run_in_executor(self._trial_threads, self._load, folder)
             self._loops.start(served)
             try:
                 await served.warm_up(self._device)

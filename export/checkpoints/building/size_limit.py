@@ -12,10 +12,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from export.checkpoints.reading.checkpoint import CONFIG
 from export.errors import CheckpointError
 
-TIMES_WEIGHTS = 4
-"""A definition's parameters, the tensors that are read into them, and what is computed on the way."""
+TIMES_WEIGHTS = 12
+"""A definition's parameters, and what is computed as tensors are checked, cut and copied into them."""
 
-FREE_NUMBERS = 16 << 20
+FREE_NUMBERS = 32 << 20
 """Numbers that a definition may hold whatever its weights: masks, sinusoids, positions of a larger image."""
 
 
@@ -36,19 +36,22 @@ class SizeLimit(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's
     ) -> Any:  # noqa: ANN401 # whatever an operator returns
         """Measure what an operator makes, then call it."""
         kwargs = kwargs or {}
-        made = 0 if func._schema.is_mutable else _numbers(func, args, kwargs)
+        made = 0 if any(one.alias_info for one in func._schema.returns) else _numbers(func, args, kwargs)
         if made > self._left:
             raise CheckpointError(
                 f"{CONFIG}: its sizes, and --image-size, must fit the weights, which hold {self._weights} numbers, "
                 "given far larger ones"
             )
-        if not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs))):
-            self._left -= made
+        self._left -= made
         return func(*args, **kwargs)
 
 
 def _numbers(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """Return how many numbers the result of an operator holds, without making it; 0 if that depends on values."""
+    leaves = tree_leaves((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len({tensor.shape for tensor in tensors}) == 1 and not any(type(leaf) is int for leaf in leaves):
+        return tensors[0].numel()  # at most: nothing says of a larger size
     args, kwargs = tree_map_only(torch.Tensor, lambda one: one.to("meta"), (args, kwargs))
     try:
         made = func(*args, **({**kwargs, "device": torch.device("meta")} if "device" in kwargs else kwargs))

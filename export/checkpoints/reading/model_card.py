@@ -12,7 +12,7 @@ MAX_CARD_BYTES = 1 << 20
 MOST_ENTRIES = 100
 LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Reads YAML without its types: no number of any base, no merge of keys, nothing of Python; all scalars are strings."""
-NOTHING = ("", "~", "null")
+NOTHING = ("", "~", "null", "Null", "NULL")
 """How YAML writes that there is no value."""
 
 
@@ -30,6 +30,7 @@ def read_widget(checkpoint: Checkpoint) -> tuple[list[tuple[str, ...]], list[str
         front = REGEX_YAML_BLOCK.search(file.read_text(encoding="utf-8-sig"))
         fields: Any = yaml.load(front[2], LOADER) if front else {}  # noqa: S506 # it makes strings, lists, dicts
         entries = (fields or {}).get("widget") or []
+        entries = [] if entries in NOTHING else entries
     except Exception as error:  # whatever a parser of YAML raises
         return [], [f"is not read: {type(error).__name__}"]
     if not isinstance(entries, list):
@@ -50,7 +51,7 @@ def _texts(entry: object) -> tuple[list[tuple[str, ...]], str | None]:
             return [(text, pair) if isinstance(pair, str) and pair not in NOTHING else (text,)], None
         first, others = entry.get("source_sentence"), entry.get("sentences")
         if isinstance(first, str) and isinstance(others, list):
-            return [(first, other) for other in others if isinstance(other, str)], None
+            return [(first, other) for other in others[:MOST_ENTRIES] if isinstance(other, str)], None
         if "src" in entry:
             return [], "example left out: src is an address, which is not fetched; see --example"
     return [], "example left out: must have a text"

@@ -14,6 +14,7 @@ MAKE = {
     "many": lambda: [nn.Linear(1024, 1024) for _ in range(32)],
     "a range": lambda: torch.arange(0, 4 * FREE_NUMBERS, 2),
     "a product": lambda: torch.arange(100_000)[:, None] * torch.arange(100_000)[None],
+    "what each of many blocks computes": lambda: [torch.arange(4096)[:, None] + torch.arange(4096) for _ in range(4)],
     "a matrix of any width": lambda: nn.Linear(1 << 40, 1),
 }
 

@@ -21,13 +21,14 @@ def test_pairs_and_sentences_to_compare_are_two_texts_each(tmp_path):
     assert read(tmp_path, front) == ([("one", "two"), ("a", "b"), ("a", "c"), ("a", "3")], [])
 
 
-@pytest.mark.parametrize("none", ["null", "~", ""])
+@pytest.mark.parametrize("none", ["null", "Null", "~", ""])
 def test_what_is_no_value_is_no_text(tmp_path, none):
     assert read(tmp_path, f"widget:\n- text: one\n  text_pair: {none}")[0] == [("one",)]
     assert read(tmp_path, f"widget:\n- text: {none}")[0] == []
 
 
 @pytest.mark.parametrize("number", ["1" + ":59" * 300_000, "!!int 1" + ":59" * 300_000, "0x" + "f" * 900_000])
+@pytest.mark.timeout(10)
 def test_a_number_is_not_computed(tmp_path, number):  # of base 60 it would take the square of its length
     assert read(tmp_path, f"size: {number}\nwidget:\n- text: one")[0] == [("one",)]
 
@@ -45,7 +46,7 @@ def test_an_entry_without_a_text_is_left_out_and_the_others_stay(tmp_path, entry
     assert faults == ["example left out: must have a text"]
 
 
-@pytest.mark.parametrize("front", ["", "license: mit", "widget:", "widget: []", "# nothing"])
+@pytest.mark.parametrize("front", ["", "license: mit", "widget:", "widget: ~", "widget: []", "# nothing"])
 def test_a_card_without_a_widget_has_no_examples(tmp_path, front):
     assert read(tmp_path, front) == ([], [])
 
@@ -86,3 +87,8 @@ def test_signs_of_a_merge_in_the_prose_are_no_fault(tmp_path):
 
 def test_a_card_with_thousands_of_entries_is_read_in_part(tmp_path):
     assert len(read(tmp_path, "widget:\n" + "- text: a\n" * 3000)[0]) == 100
+
+
+def test_a_list_that_many_entries_share_is_read_in_part(tmp_path):
+    shared = "s: &s [" + "a," * 1000 + "a]\nwidget:\n" + "- {source_sentence: x, sentences: *s}\n" * 200
+    assert len(read(tmp_path, shared)[0]) == 100 * 100
