@@ -269,6 +269,35 @@ def test_a_covered_patch_changes_answer_and_map(go):
     assert page.locator("#picture figure").count() == 1
 
 
+def test_nothing_is_left_of_a_picture_whose_patches_are_all_covered(go):
+    """Patches of no whole pixels left seams, and the service answered about them with a probability of 93 %."""
+    page = go(model="digits")
+    covered = """async () => {
+      const { coveredImage } = await import('/page/image_file.js')
+      const canvas = Object.assign(document.createElement('canvas'), { width: 160, height: 117 })
+      const pen = canvas.getContext('2d')
+      pen.fillStyle = 'white'
+      pen.fillRect(0, 0, 160, 117)
+      pen.fillStyle = 'black'
+      pen.fillRect(5, 5, 150, 107)
+      const image = { width: 28, height: 28, box: { left: 0, top: 0, right: 28, bottom: 28 } }
+      const { bitmap } = coveredImage(canvas, { image, rows: 7, columns: 7 }, [...Array(49).keys()])
+      const { data } = bitmap.getContext('2d').getImageData(0, 0, 160, 117)
+      return new Set(new Uint32Array(data.buffer)).size
+    }"""
+    assert page.evaluate(covered) == 1
+
+
+def test_what_cannot_be_measured_leads_to_what_can(go):
+    page = go(model="dates", kind="encoder")
+    page.click("#evaluation summary")
+    expect(page.locator("#evaluation")).to_contain_text("Of this nothing can be taken away and asked anew.")
+    page.click("#evaluation button")
+    settled(page)
+    assert state_of(page)["kind"] == "cross"
+    expect(page.locator("#evaluation .curves figure")).to_have_count(2)
+
+
 def test_methods_explain_themselves_and_the_recommended_one_comes_first(go):
     page = go(model="digits")
     expect(page.locator("#method input:checked")).to_have_value("integrated")

@@ -178,7 +178,23 @@ def test_curves_lie_on_their_axes_and_areas_are_said(view):
     assert said.startswith("Deletion: the probability of “7” as patches are taken away")
     assert "Area 0.21, in random order (dashed) 0.5; less is better, so the map is better than a random" in said
     said = view.page.locator(".insertion figcaption").inner_text()
-    assert "Area 0.4, in random order (dashed) 0.5; more is better, so the map is no better than a random" in said
+    assert "Area 0.4, in random order (dashed) 0.5; more is better, so the map is worse than a random" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "area", "said"),
+    [
+        ([0.99] * 10 + [0.98], 0.999, "no difference, since it hardly depends on these patches."),
+        ([1, 0.2] * 5 + [0], 0.497, "no difference."),
+        ([1, 0.2] * 5 + [0], 0.45, "less is better, so the map is better than a random order."),
+    ],
+)
+def test_no_map_is_better_by_less_than_a_random_order_varies(view, values, area, said):
+    random = values[0] if area > 0.9 else 0.5
+    shown = evaluation(values, values, random)
+    shown["curves"][0]["area"] = area
+    view.show("Curves", evaluation=shown, label="7")
+    assert view.page.locator(".deletion figcaption").inner_text().endswith(said)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import { percent, short } from './values.js'
 const [WIDTH, HEIGHT] = [320, 210] // of a chart, in the units of its own
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 300, 10, 170] // the axes' places
 const TITLE = { deletion: 'Deletion', insertion: 'Insertion' }
+const MARGIN = 0.02 // of the chart's height: one random order tells areas apart no better
 const DONE = { deletion: 'taken away', insertion: 'put back' }
 
 /** Return the numbers at the ticks of an axis: 0 to 1, or wider where a value lies beyond. */
@@ -18,6 +19,18 @@ export function ticksOf(values) {
   }
 }
 
+/** Say what a curve means beside that of a random order. `range` is the height of the chart. */
+function verdict(name, { probabilities, area, random }, range, parts) {
+  const values = [...probabilities, ...random.probabilities]
+  const areas = `Area ${short(area)}, in random order (dashed) ${short(random.area)}`
+  if (Math.max(...values) - Math.min(...values) < MARGIN * range) {
+    return `${areas}: no difference, since it hardly depends on these ${parts}.`
+  }
+  const [goal, better] = name === 'deletion' ? ['less', random.area - area] : ['more', area - random.area]
+  if (Math.abs(better) < MARGIN * range) return `${areas}: no difference.`
+  return `${areas}; ${goal} is better, so the map is ${better > 0 ? 'better' : 'worse'} than a random order.`
+}
+
 /**
  * The curves of an evaluation, deletion and insertion, each beside that of a random order, and in words the areas under
  * them. `label` is what the score is of. `parts` are the patches or tokens that are taken away.
@@ -30,11 +43,10 @@ export function Curves({ evaluation, label, parts = 'patches' }) {
   const y = (value) => BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP)
   const line = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`).join('L')
   const back = (values) => line(values).split('L').reverse().join('L')
-  return html`<div class="curves">${curves.map(({ name, probabilities, area, random }) => {
-    const better = name === 'deletion' ? area < random.area : area > random.area
+  return html`<div class="curves">${curves.map((curve) => {
+    const { name, probabilities, random } = curve
     const words = `the ${measure} of “${label}” as ${parts} are ${DONE[name]}, the highest first. ` +
-      `Area ${short(area)}, in random order (dashed) ${short(random.area)}; ${name === 'deletion' ? 'less' : 'more'} ` +
-      `is better, so the map is ${better ? 'better than' : 'no better than'} a random order.`
+      verdict(name, curve, high - low, parts)
     return html`<figure class=${name} key=${name}>
       <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${name}: ${words}`}>
         ${ticks.map((tick) => html`<g class="tick"><path d=${`M${LEFT} ${y(tick)}H${RIGHT}`} />

@@ -5,10 +5,12 @@ import { useForgotten } from './look.js'
 import { blocksOf, mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
-import { hasObjects, headOptionsOf, kindOf, layerOf, methodOf, optionsOf, pinnedOf, rolloutOf } from './selection.js'
+import {
+  aboutKind, hasObjects, headOptionsOf, kindOf, kindsOf, layerOf, methodOf, optionsOf, pinnedOf, rolloutOf,
+} from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
-import { EXPLAINS, STATES } from './words.js'
+import { EXPLAINS, STATES, wordsOf } from './words.js'
 
 /** Every head of every layer, small; one that is clicked is shown large. */
 export function Heads({ model, selection, change, input, main, objects }) {
@@ -57,7 +59,7 @@ function evaluated(model, selection, rows = [], masks) {
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ model, selection, input, main, drawn, objects }) {
+export function Evaluation({ model, selection, change, input, main, drawn, objects }) {
   const { stale, asked: { value: answer } } = main
   const [open, setOpen] = useState(false)
   const { compares, named } = taskOf(model)
@@ -67,7 +69,10 @@ export function Evaluation({ model, selection, input, main, drawn, objects }) {
   const several = Array.isArray(optionsOf(model, selection).against)
   const rowless = hasObjects(kind) && objects.shown === null && !EXPLAINS.includes(methodOf(model, kind, selection))
   const result = answer?.results?.[0] ?? {}
-  const ready = open && !alone && !silent && !several && !rowless && answer?.id && answer.model.name === model.name
+  const measured = kindsOf(model).includes('cross') ? 'cross' : kind.name // its columns are the input
+  const elsewhere = kind.name !== measured
+  const asks = open && !alone && !silent && !several && !rowless && !elsewhere
+  const ready = asks && answer?.id && answer.model.name === model.name
   const query = ready && queryOf(evaluated(model, selection, drawn?.rows, result.candidates?.length))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
@@ -83,6 +88,10 @@ export function Evaluation({ model, selection, input, main, drawn, objects }) {
       ${silent ? html`<p>This method compares parts, and explains no answer: choose another.</p>`
         : alone && html`<p>Give a second ${model.inputs.width ? 'picture' : 'text'}: what is measured is how alike the
           two are.</p>`}
+      ${elsewhere && html`<p>Of this nothing can be taken away and asked anew.
+        <button type="button" onClick=${() => change(aboutKind(model, selection, measured))}>
+          Choose ${wordsOf({ name: measured, ...model.attention.kinds[measured] }).name}
+        </button></p>`}
       ${several && html`<p>What is measured is one likeness: leave out the third.</p>`}
       ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}

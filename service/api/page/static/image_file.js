@@ -54,9 +54,11 @@ export function coveredImage(bitmap, { image, rows, columns }, cells) {
   const [across, down] = [bitmap.width / image.width, bitmap.height / image.height]
   const [wide, high] = [(box.right - box.left) / columns, (box.bottom - box.top) / rows]
   pen.fillStyle = ground(pen, canvas)
+  const x = (column) => Math.round((box.left + column * wide) * across) // whole pixels: half covered ones are seams
+  const y = (row) => Math.round((box.top + row * high) * down)
   for (const cell of cells) {
-    const [left, top] = [box.left + (cell % columns) * wide, box.top + Math.floor(cell / columns) * high]
-    pen.fillRect(left * across, top * down, wide * across, high * down)
+    const [column, row] = [cell % columns, Math.floor(cell / columns)]
+    pen.fillRect(x(column), y(row), x(column + 1) - x(column), y(row + 1) - y(row))
   }
   const large = canvas.width * canvas.height > MOST_PIXELS // as a PNG it could be larger than what may be sent
   const blob = fileOf(canvas, large ? 'image/jpeg' : 'image/png')
