@@ -134,9 +134,9 @@ def release(folder: Path, pid: int, *, counted: bool) -> None:
 def _add(file: Path, total: Path) -> None:
     """Add the values of a file of counters or histograms to those of another, in the format of `MmapedDict`."""
     values: Counter[str] = Counter()
-    for one in (total, file):
-        if one.exists():
-            for key, value, *_ in MmapedDict.read_all_values_from_file(one):  # type: ignore[no-untyped-call]
+    for counted in (total, file):
+        if counted.exists():
+            for key, value, *_ in MmapedDict.read_all_values_from_file(counted):  # type: ignore[no-untyped-call]
                 values[key] += value
     entries = bytearray()
     for key, value in values.items():

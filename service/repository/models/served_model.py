@@ -179,17 +179,6 @@ class ServedModel:
         """Return the coroutine functions that work until they are cancelled: those of decode loops."""
         return [lane.work for lane in self.lanes if isinstance(lane, DecodeLoop)]
 
-    def end(self) -> None:
-        """Close the sessions, and part the lanes from the model, so that it is freed without a search for cycles.
-
-        Such a search, through all that the process holds, would stop the event loop for a tenth of a second.
-        """
-        for session in self.sessions.values():
-            session.close()
-        for lane in self.lanes:
-            if isinstance(lane, Lane):
-                lane.end()
-
     async def warm_up(self, device: Device) -> None:
         """Run every session on every shape that is treated differently. Raises SessionError for one that cannot run."""
         for role, session in self.sessions.items():

@@ -73,8 +73,8 @@ def test_many_connections_are_accepted_in_a_round_of_the_event_loop():
         while len(round_of) < count:
             rounds += 1
             await asyncio.sleep(0)
-        for one in (*servers, *clients):
-            one.close()
+        for opened in (*servers, *clients):
+            opened.close()
         return len(set(round_of))
 
     assert uvloop.run(rounds_of(100)) <= 100 // ACCEPTED_IN_A_ROUND + 3
