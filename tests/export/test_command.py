@@ -338,7 +338,8 @@ FAULTS = {
         tensors(lambda held: held.__setitem__("classifier.bias", torch.ones(3, dtype=torch.int8))),
         "weights: classifier.bias must hold floating point numbers, given torch.int8",
     ),
-    "a size that no machine has": ("bert", put("config.json", "vocab_size", 10**15), "config.json: the model cannot be built"),
+    "a size that no machine has": ("bert", put("config.json", "vocab_size", 10**15), "config.json: vocab_size: Input should be less than"),
+    "a size that the weights do not have": ("bert", put("config.json", "hidden_size", 10**8), "config.json: its sizes, and --image-size, must fit the weights"),
     "a type that is no name": ("bert", put("config.json", "model_type", []), "config.json: model_type must be one of"),
     "a pooling that is lost": ("bert-features", without("1_Pooling/config.json"), "modules.json: Pooling must have a folder"),
     "a pointer": (
