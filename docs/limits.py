@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from docs.settings import bounds
+from service.process.open_files import OWN_FILES
 from service.settings import PREFIX, Settings
 
 ROWS = [
@@ -97,7 +98,7 @@ def table():
         "have their own form of errors, and may know fewer statuses ([clients.md](clients.md)).",
         "",
         "Each port counts its own connections, and every process (`REGARD_WORKERS`) has a limit of open files. At its",
-        "start a process raises the soft limit to the connections of all its ports plus 200 for itself. If the hard limit",
+        f"start a process raises the soft limit to the connections of all its ports plus {OWN_FILES} for itself. If the hard limit",
         "is lower, it logs `open files may be too few`: raise that limit, or lower `REGARD_MAX_CONNECTIONS`, since without",
         "a free file no port answers. If many unknown clients can connect, let the probe of liveness ask a port of its own",
         "(`REGARD_PROBE_PORT`, at most 64 connections more).",

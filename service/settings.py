@@ -184,7 +184,7 @@ class Settings(BaseSettings):
     max_connections: Count = Field(
         1024,
         description="connections to a port; one more takes the place of the one that has been idle for longest, or "
-        "gets 503 if none is idle; the hard limit of open files must be 200 above those of all ports",
+        "gets 503 if none is idle; the hard limit of open files must be 240 above those of all ports",
     )
     max_url_bytes: Count = Field(8 << 10, description="bytes of a URL")
     max_header_bytes: Count = Field(16 << 10, description="bytes of a request's headers together")

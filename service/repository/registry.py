@@ -146,11 +146,11 @@ class Registry(Mapping[str, ServedModel]):
                 while name in self._changing:
                     await self._changing[name].wait()
                 with self._change(name):
-                    if folder := (await self._newest()).get(name):  # there may be a newer one meanwhile
-                        outcomes.append(await self._reload_one(folder))
-                    elif name in self:
-                        outcomes.append(self._retire(name))
-            for outcome in outcomes:
+                    folder = (await self._newest()).get(name)  # there may be a newer one meanwhile
+                    if folder is None and name not in self:
+                        continue
+                    outcome = await self._reload_one(folder) if folder else self._retire(name)
+                outcomes.append(outcome)
                 self._metrics.reloads.labels(outcome["outcome"]).inc()
                 log.info("reload", **outcome)
             return outcomes

@@ -6,9 +6,7 @@ written, the kernel ends the process with SIGBUS. So the blocks are allocated be
 
 import contextlib
 import os
-import struct
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,21 +130,8 @@ def release(folder: Path, pid: int, *, counted: bool) -> None:
 
 
 def _add(file: Path, total: Path) -> None:
-    """Add the values of a file of counters or histograms to those of another, in the format of `MmapedDict`."""
-    values: Counter[str] = Counter()
-    for counted in (total, file):
-        if counted.exists():
-            for key, value, *_ in MmapedDict.read_all_values_from_file(counted):  # type: ignore[no-untyped-call]
-                values[key] += value
-    entries = bytearray()
-    for key, value in values.items():
-        name = key.encode()
-        name += b" " * (8 - (len(name) + 4) % 8)  # to a multiple of 8 bytes, with its length before it
-        entries += struct.pack(f"=i{len(name)}sdd", len(key.encode()), name, value, 0.0)
-    new = total.with_suffix(".new")
-    try:
-        new.write_bytes(struct.pack("=ii", 8 + len(entries), 0) + entries)
-        new.rename(total)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
+    """Add the values of a file of counters or histograms to those of another. Raises OSError without room for that."""
+    added = AllocatedFile(str(total))
+    for key, value, *_ in MmapedDict.read_all_values_from_file(file):  # type: ignore[no-untyped-call]
+        added.write_value(key, added.read_value(key)[0] + value, 0.0)
+    added.close()  # type: ignore[no-untyped-call]
