@@ -52,8 +52,8 @@ class ParsedFlow(FlowControl):
     """Whether a connection is read. It is not while some of what has arrived waits to be parsed.
 
     uvicorn reads on when a request is answered or its body is awaited. For each of them as much would arrive as one
-    read brings, many times what a request takes. Who does not read learns of no end, so meanwhile the kernel is asked
-    every LOOK_SECONDS whether the client has left, and the connection is aborted if it has.
+    read brings, many times what a request takes. A connection that is not read does not notice that its client has
+    left, so the kernel is asked every LOOK_SECONDS, and the connection is aborted if the client has left.
     """
 
     def __init__(self, transport: asyncio.Transport, unparsed: ArrivedBytes) -> None:

@@ -17,10 +17,10 @@ class PacedStarts:
         self._begun = 0
         """How many have begun in this round."""
         self._context = contextvars.copy_context()
-        """The server's own; what begins in a round must not know of the request by which the round began."""
+        """The server's own context variables, so that no request begins with those of another one."""
 
     def may_begin(self) -> bool:
-        """True, and one request is counted as begun, if it may begin in this round. Another one is for `add`."""
+        """True if one more request may begin in this round, and count it as begun; otherwise give it to `add`."""
         if self._begun >= MOST_IN_A_ROUND:
             return False
         if not self._begun:

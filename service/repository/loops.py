@@ -39,10 +39,9 @@ class Loops:
         task.add_done_callback(self._retiring.discard)
 
     async def end(self, served: ServedModel) -> None:
-        """End the loops of a model, close its sessions, and part it from its lanes, which would keep it.
+        """End the loops of a model, close its sessions, and break the cycle of references between it and its lanes.
 
-        A search for what keeps itself, through all that the process holds, would stop the event loop for a tenth of a
-        second.
+        A garbage collection of all that the process holds would stop the event loop for a tenth of a second.
         """
         await self._stop(served)
         for session in served.sessions.values():

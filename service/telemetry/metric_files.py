@@ -114,7 +114,7 @@ def _locked(folder: Path, how: int) -> Iterator[None]:
 
 
 def release(folder: Path, pid: int, *, counted: bool) -> None:
-    """Remove the files of a process that has ended; what it has `counted` goes into those of all that have ended.
+    """Remove the files of a process that has ended; add what it has `counted` to the files of all that have ended.
 
     Raises BlockingIOError, and does nothing, while somebody reads the files.
     """
