@@ -19,7 +19,7 @@ Task = Literal[
     "object-detection",
 ]
 
-Role = Literal["predict", "attention", "relevance", "libra", "integrated", "encode", "decode"]
+Role = Literal["predict", "attention", "relevance", "libra", "integrated", "inside", "encode", "decode"]
 
 Sort = Literal["encoder", "decoder", "cross"]
 """What attends to what: an input to itself, an answer to itself, an answer to an input."""
@@ -35,6 +35,9 @@ Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "
 GradientMethod = Literal["relevance", "libra", "integrated"]
 """The methods that explain a score, each by a graph of its own, whose role has the name of the method."""
 
+Omissible = Method | Literal["inside"]
+"""What an artifact can be made without, if it is not raw: a method of attention, or the graph of what is inside."""
+
 Dtype = Literal["float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"]
 
 GRADIENT_METHODS: tuple[GradientMethod, ...] = get_args(GradientMethod)
@@ -47,6 +50,12 @@ STATE_METHODS: tuple[Method, ...] = ("similar", "parts")
 
 BASELINE = "baseline."
 """The prefix of the names of an integrated graph's inputs that hold the baseline."""
+
+INSIDE = ("query", "key", "products", "scores", "weights", "value", "sum")
+"""What the inside graph returns of each kind, as `<kind>.query` and so on."""
+
+HIDDEN_SCORE = -6e4
+"""A score of an inside graph that is at most this is that of a key which is hidden."""
 
 FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
@@ -156,6 +165,13 @@ class Kind(Part):
     the tokens or pixels of the baseline as `baseline.<input>`, the weight of its states `blank` (batch), 0 for states
     of zeros, and the `point` (batch) from 0 to 1; it returns `<kind>` (batch, key): gradient times difference, summed
     over channels, or 0 where every row's point is an end, 0 or 1; and the `score` (batch).
+
+    The inside graph is there where all attention is of scaled products (Vaswani et al. 2017). It takes `<kind>.layers`,
+    and the positions of one `query` (batch) and one `key` (batch). For each head and layer it returns the vectors
+    `<kind>.query` q, `<kind>.key` k and `<kind>.value` v (batch, heads, layer, width); of that query and all keys the
+    `<kind>.products` q·k/√width, the `<kind>.scores` (products, and what is added to them; at most `HIDDEN_SCORE` of a
+    hidden key) and the `<kind>.weights`, their softmax (batch, heads, layer, key); and `<kind>.sum` (batch, heads,
+    layer, width), the weighted sum of all values.
     """
 
     name: KindName = Field(description="unique in a model; of its inputs and outputs in the graphs, and of its maps")
@@ -373,6 +389,6 @@ class Manifest(Part, Inputs):
         return (*self.graphs.values(), *self.files)
 
 
-def was_left_out(manifest: Manifest, method: Method) -> bool:
-    """Return whether the export of an artifact left a method out. The entry of `verified` holds the reason."""
+def was_left_out(manifest: Manifest, method: Omissible) -> bool:
+    """Return whether the export left a method, or `inside`, out. The entry of `verified` holds the reason."""
     return str(manifest.verified.get(method, "")).startswith(LEFT_OUT)

@@ -214,8 +214,8 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
     parser.add_argument(
-        "--without", action="append", default=[], choices=METHODS_TO_LEAVE_OUT, metavar="METHOD",
-        help=f"a method of attention to leave out, one of {', '.join(METHODS_TO_LEAVE_OUT)}; repeatable",
+        "--without", action="append", default=[], choices=(*METHODS_TO_LEAVE_OUT, "inside"), metavar="METHOD",
+        help=f"a method of attention to leave out, one of {', '.join(METHODS_TO_LEAVE_OUT)}, or inside; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--methods", type=_methods, metavar="METHOD,METHOD",

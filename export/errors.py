@@ -1,7 +1,7 @@
 """The errors of the export, as one tree, each with the exit status that `python -m export` ends with.
 
 ExportError                 1   a check failed: the artifact cannot be made as it should be
-├── MethodError             1   a method of attention failed, without which the artifact can be made
+├── MethodError             1   a method of attention, or `inside`, failed, without which the artifact can be made
 └── CheckpointError         2   the request or the checkpoint is wrong; nothing is written
     ├── ProcessorError      2   `preprocessor_config.json` holds what no image rule can express
     └── TokenizerError      2   a tokenizer cannot be converted
@@ -9,7 +9,7 @@ ExportError                 1   a check failed: the artifact cannot be made as i
 
 from typing import ClassVar
 
-from contract.manifest import Method
+from contract.manifest import Omissible
 
 
 class ExportError(Exception):
@@ -19,9 +19,9 @@ class ExportError(Exception):
 
 
 class MethodError(ExportError):
-    """A method of attention cannot be computed, or not exactly. The export goes on without it."""
+    """A method of attention, or `inside`, cannot be computed, or not exactly. The export goes on without it."""
 
-    def __init__(self, method: Method, message: str) -> None:
+    def __init__(self, method: Omissible, message: str) -> None:
         super().__init__(message)
         self.method = method
 

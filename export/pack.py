@@ -11,7 +11,7 @@ from typing import get_args
 import onnx
 
 from contract.artifact import MANIFEST, describe
-from contract.manifest import LEFT_OUT, WEIGHTS, GradientMethod, Graph, Manifest, Method, Role
+from contract.manifest import LEFT_OUT, WEIGHTS, GradientMethod, Graph, Manifest, Omissible, Role
 from export.plan import Precision, Source, format_sizes, ports_in_precision
 
 ALIGNMENT_BYTES = 4096  # a page, so that the runtime can map each tensor into memory
@@ -77,12 +77,12 @@ def write_manifest(
     version: str,
     precision: Precision,
     verified: Mapping[str, float],
-    left_out: Mapping[Method, str],
+    left_out: Mapping[Omissible, str],
     folder: Path,
 ) -> Manifest:
     """Describe every file of the folder and write the manifest beside them.
 
-    `verified` are the worst differences, `left_out` the reason for each method that was left out.
+    `verified` are the worst differences, `left_out` the reason for each method, or `inside`, that was left out.
     """
     graphs = {
         plan.role: Graph(

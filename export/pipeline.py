@@ -14,7 +14,7 @@ import onnxruntime as ort
 import torch
 from torch import Tensor, nn
 
-from contract.manifest import LIGHT_BYTES, WEIGHTS, GradientMethod, Method, Role, Scales
+from contract.manifest import GRADIENT_METHODS, LIGHT_BYTES, WEIGHTS, Omissible, Role, Scales
 from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
 from export.checks.verify import FACTOR, verify
 from export.errors import CheckpointError, ExportError, MethodError
@@ -33,6 +33,7 @@ from export.graphs.lowering.int8 import quantize
 from export.graphs.lowering.masks import add_masks
 from export.graphs.lowering.top_k import with_top_k, without_top_k
 from export.graphs.maps.attention_graph import attention_graph
+from export.graphs.maps.inside import inside_graph
 from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
 from export.pack import GraphWriter, replace_folder, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source
@@ -64,10 +65,11 @@ INPUT_SCALE_TOKENS = 128
 
 NO_GRADIENT = "8-bit weights have no gradient; with --explain float it is exported in fp32"
 
-GRADIENT_GRAPHS: Mapping[GradientMethod, Callable[[onnx.ModelProto, Plan, Traced], onnx.ModelProto]] = {
+EXPLAINING_GRAPHS: Mapping[Omissible, Callable[[onnx.ModelProto, Plan, Traced], onnx.ModelProto]] = {
     "relevance": relevance_graph,
     "libra": libra_graph,
     "integrated": integrated_graph,
+    "inside": inside_graph,
 }
 
 Inputs: TypeAlias = Sequence[Sequence[Tensor]]
@@ -84,7 +86,7 @@ def export(
     samples: Path | None = None,
     calibrate: Path | None = None,
     force: bool = False,
-    without: Collection[Method] = (),
+    without: Collection[Omissible] = (),
     explain_in_float: bool = False,
 ) -> Path:
     """Make the artifact `<root>/<name>/<version>/` and return its path.
@@ -101,11 +103,11 @@ def export(
     calibration, compared = _read_inputs(source, samples, calibrate)
     if precision == "int8":
         source = dataclasses.replace(source, scales="fixed" if calibration else scales_at_run_time(source))
-    reasons: dict[Method, str] = {}
+    reasons: dict[Omissible, str] = {}
     if precision == "int8" and explain_in_float:
         source = dataclasses.replace(source, explained="fp32")
     elif precision == "int8":
-        reasons |= dict.fromkeys(GRADIENT_GRAPHS, NO_GRADIENT)
+        reasons |= dict.fromkeys(GRADIENT_METHODS, NO_GRADIENT)
     reasons |= dict.fromkeys(without, "as the export was asked to")
     left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
     for method in left_out:
@@ -127,7 +129,7 @@ def _make(
     target: Path,
     precision: Precision,
     opset: int,
-    left_out: Mapping[Method, str],
+    left_out: Mapping[Omissible, str],
     calibration: Inputs,
     samples: Inputs,
     *,
@@ -229,16 +231,16 @@ def _make_graph(
         elif plan.role == "attention":
             graph = attention_graph(base, plan, source.traced, source.image)
         else:
-            graph = _gradient_graph(base, plan, source)
+            graph = _explaining_graph(base, plan, source)
         step.details.append(f"{len(graph.graph.node):>5} nodes")
     return _fuse_if_half_precision(graph, plan, precision, opset, folder) if plan.role == "predict" else graph
 
 
-def _gradient_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.ModelProto:
-    """Make a graph that explains a score. Raises MethodError if there is no rule for the gradient of an operator."""
-    method = cast(GradientMethod, plan.role)
+def _explaining_graph(base: onnx.ModelProto, plan: Plan, source: Source) -> onnx.ModelProto:
+    """Make a graph that can be left out. Raises MethodError where an operator has no gradient, or is not expected."""
+    method = cast(Omissible, plan.role)
     try:
-        return GRADIENT_GRAPHS[method](base, plan, source.traced)
+        return EXPLAINING_GRAPHS[method](base, plan, source.traced)
     except ExportError as error:
         raise MethodError(method, str(error)) from error
 
@@ -392,7 +394,7 @@ def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
     options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
     options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.add_session_config_entry("session.x64quantprecision", "1")  # exact on every processor, though slower
-    if role in GRADIENT_GRAPHS and (folder / WEIGHTS).stat().st_size >= LIGHT_BYTES:
+    if role in EXPLAINING_GRAPHS and (folder / WEIGHTS).stat().st_size >= LIGHT_BYTES:
         options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")
     return ort.InferenceSession(folder / f"{role}.onnx", options, providers=["CPUExecutionProvider"])

@@ -21,6 +21,7 @@ from contract.manifest import (
     GradientMethod,
     Kind,
     Method,
+    Omissible,
     Port,
     Recommendation,
     Role,
@@ -52,6 +53,9 @@ Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
 
 OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod), *STATE_METHODS)
 """The methods that an artifact can be made without."""
+
+OMISSIBLE: tuple[Omissible, ...] = (*OPTIONAL_METHODS, "inside")
+"""All that an artifact can be made without."""
 
 HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
 """Precision -> the dtype that a graph of half floats computes in."""
@@ -196,12 +200,12 @@ class Source(Inputs):
         axes = [port.axes for port in self.base.outputs if port.name in self.traced.states]
         return int(axes[0][-1]) if axes else None
 
-    def has(self, method: Method) -> bool:
-        """Return whether a kind of attention has this method."""
-        return any(method in kind.methods for kind in self.attention)
+    def has(self, method: Omissible) -> bool:
+        """Return whether a kind of attention has this method, or a graph is there for it."""
+        return any(method in kind.methods for kind in self.attention) or any(plan.role == method for plan in self.plans)
 
-    def without(self, method: Method) -> "Source":
-        """Return the source without a method of attention: no kind has it, and no graph computes it."""
+    def without(self, method: Omissible) -> "Source":
+        """Return the source without a method of attention, or `inside`: no kind has it, and no graph computes it."""
         kinds = tuple(
             kind.model_copy(update={"methods": tuple(one for one in kind.methods if one != method)})
             for kind in self.attention

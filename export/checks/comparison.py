@@ -13,7 +13,7 @@ from contract.generation import TOKENS
 from contract.manifest import BOXES, LOGITS, Port, Role
 from export.checks.reference import Controls
 from export.errors import ExportError, MethodError
-from export.plan import OPTIONAL_METHODS, Plan, Precision, Sizes, format_sizes
+from export.plan import OMISSIBLE, Plan, Precision, Sizes, format_sizes
 
 Array = npt.NDArray[np.generic]
 
@@ -50,8 +50,8 @@ FEW_ROWS = 16
 
 
 def failure(what: str, message: str) -> ExportError:
-    """Return the error of what was compared: a MethodError if its name holds a method that can be left out."""
-    for method in OPTIONAL_METHODS:
+    """Return the error of what was compared: a MethodError if its name holds what can be left out."""
+    for method in OMISSIBLE:
         if method in what:
             return MethodError(method, message)
     return ExportError(message)

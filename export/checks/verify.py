@@ -11,7 +11,7 @@ import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import GRADIENT_METHODS, STATE_METHODS, GradientMethod, Role
+from contract.manifest import GRADIENT_METHODS, HIDDEN_SCORE, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     INPUT_SEEDS,
     TOLERANCE,
@@ -24,6 +24,7 @@ from export.checks.comparison import (
     require_difference,
     run,
 )
+from export.checks.inside_reference import draw_cells, inside
 from export.checks.reference import (
     CASES,
     Case,
@@ -144,6 +145,9 @@ def _verify_derived_graphs(
         if role in GRADIENT_GRAPHS:
             with step(role) as ledger.doing:
                 graphs.verify_explanations(role, open_session(role))
+    if "inside" in plans:
+        with step("inside") as ledger.doing:
+            graphs.verify_inside(open_session("inside"))
 
 
 class _DerivedGraphs:
@@ -206,6 +210,32 @@ class _DerivedGraphs:
         targets = draw_targets(plan, self.exact.kinds, answer, axes, INPUT_SEEDS[0], self.exact.classes)
         ledger = self.ledger.in_precision(self.source.precision_of(role, self.ledger.precision))
         compare_alone_with_batch(plan, session, sizes, ledger, lambda _: targets)
+
+    def verify_inside(self, session: ort.InferenceSession) -> None:
+        """Compare what is inside every layer, on random inputs that the graph must tell apart."""
+        plan = self.plans["inside"]
+        for sizes in self.ledger.each(self.source.verified_at):
+            one, other = (self._compare_inside(session, sizes, seed) for seed in INPUT_SEEDS)
+            require_difference(plan, one, other, sizes)
+
+        def controls(sizes: Sizes) -> Controls:
+            return draw_cells(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
+
+        compare_alone_with_batch(plan, session, self.source.verified_at[-1], self.ledger, controls)
+
+    def _compare_inside(self, session: ort.InferenceSession, sizes: Sizes, seed: int) -> list[Array]:
+        """Compare the inside graph at one query and one key of each input; return what it returns."""
+        plan, given = self.plans["inside"], self.plans["predict"].example(sizes, seed)
+        controls = draw_cells(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
+        # inputs are drawn in their order, so that these are the same as those of the prediction
+        found = run(plan, session, [tensor.numpy() for tensor in plan.example(sizes, seed, controls)])
+        for port, ours, exact in zip(plan.outputs, found, inside(self.exact, given, controls), strict=True):
+            # next to the scores of hidden keys, a small difference would not show
+            pair = (np.asarray(one, np.float64) for one in (ours, exact.numpy()))
+            got, wanted = (np.where(one <= HIDDEN_SCORE, 0, one) for one in pair)
+            kind, _, what = port.name.rpartition(".")
+            self.ledger.compare(f"inside: {kind}", got, wanted, format_sizes(sizes), maps=what == "weights")
+        return found
 
     def _compare_maps(
         self, session: ort.InferenceSession, sizes: Sizes, seed: int, cases: Sequence[Case]

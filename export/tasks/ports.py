@@ -4,7 +4,18 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from contract.manifest import BASELINE, GRADIENT_METHODS, STATE_METHODS, GradientMethod, Kind, Method, Port, Sort, Task
+from contract.manifest import (
+    BASELINE,
+    GRADIENT_METHODS,
+    INSIDE,
+    STATE_METHODS,
+    GradientMethod,
+    Kind,
+    Method,
+    Port,
+    Sort,
+    Task,
+)
 from export.plan import Plan, UpperBounds
 from export.traced.base import Traced
 from model.architectures.text_encoder import TextEncoder
@@ -75,6 +86,8 @@ def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Pl
     for method, plan in makers.items():
         if explained := traced.explained(method):
             plans.append(plan(traced, base, explained, sizes))
+    if traced.attentions:
+        plans.append(_inside_plan(traced, base, sizes))
     return tuple(plans)
 
 
@@ -139,6 +152,20 @@ def _integrated_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: d
     bounds = {f"{BASELINE}{port.name}": base.upper_bounds.get(port.name, 256) for port in embedded}
     outputs = (*found, float_port("score", "batch"))
     return Plan("integrated", traced, inputs, outputs, base.attentions, {**base.upper_bounds, **bounds}, answers=0)
+
+
+def _inside_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
+    """Plan the graph of what each head makes of one query and one key."""
+    controls, outputs = [index_port("query"), index_port("key")], []
+    for kind in traced.kinds:
+        name, keys, part = kind.name, sizes.get(kind.fed, kind.fed), traced.attentions[kind.maps[0]]
+        layers = f"{name}.layers"
+        controls.append(Port(name=layers, dtype="int64", axes=(layers,)))
+        width = part.query.out_features // part.heads
+        last = {what: width if what in ("query", "key", "value", "sum") else keys for what in INSIDE}
+        outputs += [float_port(f"{name}.{what}", "batch", kind.heads, layers, axis) for what, axis in last.items()]
+    inputs = (*base.inputs, *controls)
+    return Plan("inside", traced, inputs, tuple(outputs), base.attentions, base.upper_bounds, answers=0)
 
 
 def _score_controls(base: Plan) -> list[Port]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind, Method
 from model.methods.attribution import entering
-from model.parts.attention import KeyValue, Maps, of_each_head
+from model.parts.attention import KeyValue, Maps, MultiHeadAttention, of_each_head, scaled_dot_product, soft
 
 
 def pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
@@ -134,6 +134,18 @@ class Traced(nn.Module):
     def layers(self) -> int:
         """The number of layers whose states can be explained."""
         return len(self.parts()[0].blocks) if len(self.stacks) == 1 else 1  # type: ignore[arg-type] # a ModuleList
+
+    @property
+    def attentions(self) -> dict[str, MultiHeadAttention]:
+        """The attentions by the names of their maps, if all are of scaled products and by softmax; else none."""
+        parts = dict(self.model.named_modules())
+        found = {name: parts.get(name) for kind in self.kinds for name in kind.maps}
+        plain = {
+            name: part
+            for name, part in found.items()
+            if type(part) is MultiHeadAttention and part.score is scaled_dot_product and part.select is soft
+        }
+        return plain if len(plain) == len(found) else {}
 
     def by_kind(self, maps: Maps) -> list[list[Tensor]]:
         """Return the weights of each kind in the order of its layers."""
