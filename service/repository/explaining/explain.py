@@ -130,7 +130,7 @@ async def explain_generated(
     The spans of its source's tokens lie in `text`.
     """
     item = served.finished(source, target, query)
-    axes, texts = _axes(served, source, text, target, query)
+    axes, texts = axes_of_generated(served, source, text, target, query)
     if query.by_gradient:
         work = explain_scores(served, item, query, served.targets_of(source, target, query), caller)
         found, diagnostics = await _with_diagnostics(served, item, query, caller, work)
@@ -213,7 +213,7 @@ def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], d
     return {"source": item.tokens}, {"source": [text.text, text.text_pair] if isinstance(text, Pair) else [text]}
 
 
-def _axes(
+def axes_of_generated(
     served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery
 ) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
     """Return the tokens of every axis but an image's, and the texts that their spans lie in.

@@ -18,6 +18,7 @@ from service.arrays import Array
 from service.batching.fair_queue import NOBODY, Caller
 from service.errors import Refusal, Unacceptable
 from service.explanations.answer import AttentionAnswer
+from service.explanations.inside import InsideQuery, inside_answer
 from service.explanations.methods import METHODS
 from service.explanations.query import AttentionQuery, methods_of, resolve
 from service.explanations.score import baselines_of, explains
@@ -29,6 +30,7 @@ from service.options.attention import AttentionOptions
 from service.options.generation import GenerateOptions
 from service.options.readers import Against
 from service.repository.explaining.explain import Other, explain, explain_generated
+from service.repository.explaining.inside import look_inside
 from service.repository.models.generator import Generator
 from service.repository.models.graph_controls import controls_of
 from service.repository.models.predictor import Predictor
@@ -39,12 +41,13 @@ from service.telemetry.tracing import SILENT
 T = TypeVar("T")
 R = TypeVar("R")
 
+NUMPY = orjson.OPT_SERIALIZE_NUMPY
 ENOUGH_SECONDS = 20.0
 """After so long, what has not run yet is left out, so that a large model on a slow machine can start."""
 
 
 def answer_sample(served: ServedModel) -> None:
-    """Let the model answer a sample with every method that it serves. The model cannot be served afterwards.
+    """Let the model answer a sample with every method, and say what is inside. It cannot be served afterwards.
 
     Raises whatever a request would, and ValueError for maps that do not have the layers and heads of the manifest.
     """
@@ -54,9 +57,7 @@ def answer_sample(served: ServedModel) -> None:
 async def _answer(served: ServedModel, enough: float) -> None:
     lanes: Any = served
     lanes.attention_lane = _Direct(served._run_attention)
-    lanes.gradient_lanes = {
-        method: _Direct(functools.partial(served.run_gradient, method)) for method in served.gradient_methods
-    }
+    lanes.gradient_lanes = {role: _Direct(functools.partial(served.run_gradient, role)) for role in served.explaining}
     queries = [query for method in methods_of(served.manifest) for query in _queries(served.manifest, method)]
     text, item = _sample(served)
     if isinstance(served, Predictor):
@@ -81,6 +82,11 @@ async def _answer(served: ServedModel, enough: float) -> None:
         for query in queries:
             if time.monotonic() < enough:
                 _show(await explain_generated(served, item, text, target, query, NOBODY))
+        item = served.finished(item, target, queries[0])
+    if "inside" in served.explaining and time.monotonic() < enough:
+        for kind in served.manifest.attention:
+            asked = InsideQuery(kind, layer=len(kind.maps) - 1, query=0, key=0, digits=1)
+            orjson.dumps(inside_answer(asked, await look_inside(served, item, asked, NOBODY), {}), option=NUMPY)
 
 
 def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
@@ -134,7 +140,7 @@ def _check_layers(served: ServedModel, item: ModelInput, query: AttentionQuery) 
 
 def _show(answer: AttentionAnswer) -> None:
     """Write an answer as JSON."""
-    orjson.dumps(answer.json(), option=orjson.OPT_SERIALIZE_NUMPY)
+    orjson.dumps(answer.json(), option=NUMPY)
 
 
 class _Direct(Generic[T, R]):

@@ -10,6 +10,7 @@ from contract.manifest import (
     BOX_NUMBERS,
     BOXES,
     GRADIENT_METHODS,
+    INSIDE,
     LOGITS,
     Detection,
     GradientMethod,
@@ -77,6 +78,7 @@ def _faults(manifest: Manifest) -> Iterator[str]:
             yield from _faults_of_windows(kind, manifest)
     for method in GRADIENT_METHODS:
         yield from _faults_of_method(manifest, method)
+    yield from _faults_of_inside(manifest)
     if manifest.best and not any(manifest.best.method in kind.methods for kind in manifest.attention):
         yield f"must have a best method that some kind has, given {manifest.best.method}"
     yield from _faults_of_tokens(_tokens_of_sources(manifest), width)
@@ -115,6 +117,17 @@ def _faults_of_method(manifest: Manifest, method: GradientMethod) -> Iterator[st
         yield f"must have a task whose scores the graph of {method} explains, given {manifest.task}"
     if METHODS[method].path and not any(name.startswith(BASELINE) for name in taken):
         yield f"must have one of the baselines {', '.join(baselines_of(manifest))} in the graph of {method}"
+
+
+def _faults_of_inside(manifest: Manifest) -> Iterator[str]:
+    """The inside graph, if there is one, takes a query, a key and layers, and returns what is inside every kind."""
+    if "inside" not in manifest.graphs:
+        return
+    graph, kinds = manifest.graphs["inside"], [kind.name for kind in manifest.attention]
+    controls = {"query", "key", *(f"{kind}.layers" for kind in kinds)}
+    returned = {f"{kind}.{what}" for kind in kinds for what in INSIDE}
+    if not controls <= {port.name for port in graph.inputs} or returned != {port.name for port in graph.outputs}:
+        yield "must have an inside graph of every kind of attention, given another"
 
 
 def _tokens_of_sources(manifest: Manifest) -> dict[str, int]:

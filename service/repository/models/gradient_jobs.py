@@ -1,4 +1,4 @@
-"""Items of the lanes of gradient methods: an input and the score to explain; how they become a batch, and results."""
+"""Items of the lanes of gradient methods, and of what is inside: an input and what is asked of it; batches, results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from service.batching.batcher import bucket_of
 from service.inputs.model_input import ModelInput
 
 Found: TypeAlias = dict[str, Array]
-"""What a gradient graph returned for one input, by port, without the padding of its batch."""
+"""What such a graph returned for one input, by port, without the padding of its batch."""
 
 ANSWERS = ("logits", "embeddings")
 """The names that the answer of a model has."""
@@ -23,12 +23,12 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class GradientJob:
-    """An item of a gradient method's lane: an input, and its controls without the axis of the batch."""
+    """An item of such a lane: an input, and its controls without the axis of the batch."""
 
     item: ModelInput
     controls: Mapping[str, Array]
     layers: tuple[int, ...] = ()
-    """The layers that relevance passes through."""
+    """The layers that relevance passes through, or the one that is looked into."""
     answers: bool = False
     """Whether the answer of the model is wanted too. Over a vocabulary it is much larger than the rest."""
 

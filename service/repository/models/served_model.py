@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact
-from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, GradientMethod, Manifest, Role, Task
+from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, Manifest, Role, Task
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget
 from service.batching.batcher import Lane, bucket_of
@@ -95,7 +95,7 @@ class ServedModel:
     """A text to try it on."""
     roles: ClassVar[tuple[Role, ...]]
     attention_lane: Lane[AttentionJob, RawMaps]
-    gradient_lanes: Mapping[GradientMethod, Lane[GradientJob, Found]]
+    gradient_lanes: Mapping[Role, Lane[GradientJob, Found]]
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         self.artifact = artifact
@@ -103,7 +103,10 @@ class ServedModel:
         self.settings = settings
         check_graphs(artifact, self.roles)
         self.gradient_methods = [method for method in GRADIENT_METHODS if method in artifact.manifest.graphs]
-        self.sessions = open_sessions(artifact, (*self.roles, *self.gradient_methods), device, settings)
+        inside: list[Role] = ["inside"] if "inside" in artifact.manifest.graphs else []
+        self.explaining: list[Role] = [*self.gradient_methods, *inside]
+        """The graphs of their own that it has, beside that of attention, each of which has a lane."""
+        self.sessions = open_sessions(artifact, (*self.roles, *self.explaining), device, settings)
         check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
         self.takes_pairs = self.manifest.task == "text-classification"
@@ -167,11 +170,11 @@ class ServedModel:
             self.sessions["attention"].cores, tracer,
         )  # fmt: skip
         self.gradient_lanes = {
-            method: Lane(
-                f"{name}/{method}", device, functools.partial(self.run_gradient, method), gradient_limit,
-                self.attention_budget, metrics, self.sessions[method].cores, tracer,
+            role: Lane(
+                f"{name}/{role}", device, functools.partial(self.run_gradient, role), gradient_limit,
+                self.attention_budget, metrics, self.sessions[role].cores, tracer,
             )
-            for method in self.gradient_methods
+            for role in self.explaining
         }  # fmt: skip
         self.lanes = [self.attention_lane, *self.gradient_lanes.values()]
 
@@ -228,12 +231,15 @@ class ServedModel:
         """Return the token of its answers that a text is, or None."""
         return None
 
-    def check_run(self, query: AttentionQuery, lengths: Sequence[Mapping[str, int]]) -> None:
+    def check_run(self, query: AttentionQuery | None, lengths: Sequence[Mapping[str, int]]) -> None:
         """Raise TooLarge for attention of inputs with these axis lengths if a run for one would take too much memory.
 
-        Inputs are never split, and a request that waits alone is admitted whatever it costs.
+        Without a query it is one step inside. Inputs are never split, and a request that waits alone is admitted
+        whatever it costs.
         """
-        by_gradient = query.by_gradient or (is_comparison(query) and bool(self.gradient_methods))
+        by_gradient = query is not None and (
+            query.by_gradient or (is_comparison(query) and bool(self.gradient_methods))
+        )
         limit, size = self.settings.run_bytes, max(self.footprint.run(one, by_gradient=by_gradient) for one in lengths)
         if size > limit:
             raise TooLarge(
@@ -260,9 +266,9 @@ class ServedModel:
         figures = read_diagnostics(query, stacks, visible) if diagnosed else None
         return AttentionResult(prediction, maps, figures, states)
 
-    async def explain_scores(self, method: GradientMethod, jobs: Sequence[GradientJob], caller: Caller) -> list[Found]:
-        """Return what the graph of a method finds for each job."""
-        lane = self.gradient_lanes[method]
+    async def explain_scores(self, role: Role, jobs: Sequence[GradientJob], caller: Caller) -> list[Found]:
+        """Return what the graph of a gradient method, or of what is inside, finds for each job."""
+        lane = self.gradient_lanes[role]
         return await together(
             lane.submit(job, self.footprint.gradient(job.item.lengths), job.bucket, caller) for job in jobs
         )
@@ -282,10 +288,10 @@ class ServedModel:
         answer = self.manifest.answers[0]
         return crop(out[answer.name][row], answer, item.lengths)
 
-    def run_gradient(self, method: GradientMethod, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
-        """Run the graph of a method on a batch."""
-        graph = self.manifest.graphs[method]
-        out = self.batches.run(method, [job.item for job in jobs], stacked(jobs, graph))
+    def run_gradient(self, role: Role, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
+        """Run the graph of a gradient method, or of what is inside, on a batch."""
+        graph = self.manifest.graphs[role]
+        out = self.batches.run(role, [job.item for job in jobs], stacked(jobs, graph))
         return [one if is_finite(one.values()) else Broken(NOT_FINITE) for one in split(jobs, graph, out)]
 
 
@@ -304,6 +310,6 @@ def _cost_of_run(served: ServedModel, role: Role, lengths: Mapping[str, int]) ->
     """Return the queue that runs of a graph are charged to, and what one costs there; 0 where that is not known."""
     if role == "attention":
         return served.attention_budget, served.footprint.maps(lengths)
-    if role in served.gradient_methods:
+    if role in served.explaining:
         return served.attention_budget, served.footprint.gradient(lengths)
     return served.prediction_budget, cost_of(lengths) if role == "predict" else 0
