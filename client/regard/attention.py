@@ -49,6 +49,7 @@ class AttentionOptions(TypedDict, total=False):
     merge: Literal["words"]
     diagnostics: bool
     evaluate: Sequence[Literal["deletion", "insertion", "compare"]]
+    orders: int
     pool: int
 
 
@@ -107,7 +108,7 @@ class Curve:
     """How a score falls or rises as parts of an input are taken away or put back in the order of a map."""
 
     method: str
-    """The order: that of a method's map, or `random`."""
+    """The order: that of a method's map, or `random`, once for each of the orders asked for."""
     name: Literal["deletion", "insertion"]
     values: npt.NDArray[np.float64]
     """One for each of the evaluation's `fractions`."""

@@ -86,7 +86,9 @@ def _evaluation(json: Json, method: str) -> Evaluation:
     """Return the curves of one map beside the random order's, or those of all methods."""
     found = []
     for curve in json.get("curves", ()):
-        found += [_curve(method, curve["name"], curve), _curve("random", curve["name"], curve["random"])]
+        random = curve["random"]
+        found.append(_curve(method, curve["name"], curve))
+        found += [_curve("random", curve["name"], one) for one in (random, *random.get("others", ()))]
     for compared in json.get("compare", ()):
         found += [_curve(compared["method"], name, compared[name]) for name in ("deletion", "insertion")]
     return Evaluation(json["measure"], np.array(json["fractions"]), found, json.get("target"))

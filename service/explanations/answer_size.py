@@ -67,7 +67,9 @@ def answer_bytes(
         total += maps * (MAP_BYTES + values + numbers + (FIGURES_BYTES if query.rules.signed else 0))
     if options.diagnostics:
         total += sum(len(kind.maps) * kind.heads * len(FIGURES) * (options.digits + 6) for kind in query.model_kinds)
-    return total + CURVE_BYTES * (most_orders(query) if is_comparison(query) else len(options.evaluate))
+    return total + CURVE_BYTES * (
+        most_orders(query) if is_comparison(query) else len(options.evaluate) * options.orders
+    )
 
 
 def _grids(query: AttentionQuery) -> set[str]:

@@ -1,6 +1,6 @@
 """Curves of an evaluation: how a score changes as the parts of an input are taken away, or put back, in some order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ FRACTIONS: Curve = (np.arange(STEPS + 1) / STEPS).round(3)
 RANDOM = "random"
 """The name of the random order, beside the methods'."""
 SEED = 0
-"""That of the random order."""
+"""That of the random order; further ones have those that follow."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Evaluation:
     compared: bool
     """True if it was asked for as a comparison of methods."""
     digits: int
+    others: Sequence[Mapping[CurveName, Curve]] = ()
+    """Those of further random orders."""
 
     def json(self) -> dict[str, object]:
         """Return it as an answer holds it."""
@@ -60,11 +62,15 @@ class Evaluation:
             ]
             return {**frame, "compare": rows}
         random, (own, *_) = self.curves[RANDOM], self.curves.values()
-        beside = [
-            {"name": name, **self._curve(own[name]), "random": {"seed": SEED, **self._curve(random[name])}}
-            for name in own
-        ]
+        beside = [{"name": name, **self._curve(own[name]), "random": self._random(name, random)} for name in own]
         return {**frame, "curves": beside}
+
+    def _random(self, name: CurveName, random: Mapping[CurveName, Curve]) -> dict[str, object]:
+        """Return the curve of the first random order, with those of the `others`."""
+        first, *others = (
+            {"seed": seed, **self._curve(one[name])} for seed, one in enumerate((random, *self.others), SEED)
+        )
+        return {**first, "others": others} if others else first
 
     def _curve(self, curve: Curve) -> dict[str, object]:
         return {"probabilities": curve.round(self.digits), "area": round(area(curve), self.digits)}

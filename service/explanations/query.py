@@ -36,7 +36,7 @@ STYLES_OF_MAPS = {"colormap", "opacity", "ground", "scale"}
 WITHOUT_EFFECT: dict[Form, set[str]] = {
     "json": {"dtype", "width"} | STYLES_OF_MAPS,
     "npz": {"encoding", "width"} | STYLES_OF_MAPS,
-    "png": {"encoding", "dtype", "diagnostics", "hard", "sides", "pool"},
+    "png": {"encoding", "dtype", "diagnostics", "hard", "sides", "pool", "orders"},
 }
 """Options that an answer in that form does not show; base64 in JSON shows its dtype."""
 FINER = 3
@@ -288,6 +288,8 @@ def evaluated_kind(kinds: Sequence[Kind]) -> Kind:
 def _check_evaluation(query: AttentionQuery) -> None:
     """Refuse an evaluation of what has no order of parts: more than one row or target, or words."""
     options, kind = query.options, evaluated_kind(query.model_kinds)
+    if options.orders > 1 and COMPARE in options.evaluate:
+        raise Unacceptable(f"orders: must be 1 for {COMPARE}, given {options.orders}")
     if options.merge:
         raise Unacceptable("evaluate: needs tokens rather than words, leave merge out")
     if len(query.targets or (-1,)) != 1:

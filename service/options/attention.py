@@ -80,6 +80,7 @@ class AttentionOptions(Options):
         description="the probability of what is explained, as patches or tokens are deleted or inserted in the order "
         "of the map; compare: in that of every method",
     )
+    orders: int = Field(1, ge=1, le=8, description="of deletion and insertion: random orders to compare with")
     steps: Annotated[bool | int, read_steps()] = Field(
         False,
         description=f"of integrated: points of the path, 1 to {MOST_STEPS}, by default {DEFAULT_STEPS}, and "

@@ -1,7 +1,7 @@
 """Faithfulness of a map: how the score that it explains changes as what the map names is taken away, or put back.
 
-Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside each curve stands that of one random order with a
-fixed seed: a map whose curve is no better explains nothing.
+Samek et al. 2017; Petsiuk et al. 2018 (RISE, section 4.2). Beside each curve stand those of random orders with fixed
+seeds: a map whose curve is no better explains nothing.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ Measure = Callable[[ModelInput], Awaitable[float]]
 
 
 def count_scores(orders: int, names: Sequence[CurveName]) -> int:
-    """Return how many scores an evaluation of these curves takes at most, for a number of orders and the random one.
+    """Return how many scores an evaluation of these curves takes at most, for a number of orders, random ones included.
 
     All curves begin or end with the whole input, and with nothing of it.
     """
-    return 2 + (orders + 1) * len(names) * (STEPS - 1)
+    return 2 + orders * len(names) * (STEPS - 1)
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,26 @@ class Subject:
 
 
 async def evaluate(
-    subject: Subject, found: Mapping[str, Array], names: Sequence[CurveName], digits: int, *, compared: bool
+    subject: Subject,
+    found: Mapping[str, Array],
+    names: Sequence[CurveName],
+    digits: int,
+    seeds: Sequence[int] = (SEED,),
+    *,
+    compared: bool,
 ) -> Evaluation:
-    """Return the curves of each method by what it `found` of the parts, and those of a random order.
+    """Return the curves of each method by what it `found` of the parts, and those of a random order for each seed.
 
-    Parts go by their signed value: what speaks for the score most, first. Equal values go in the random order, so that
-    a map that says nothing has its curve.
+    Parts go by their signed value: what speaks for the score most, first. Equal values go in the first random order, so
+    that a map that says nothing has its curve.
     """
-    at_random = np.random.default_rng(SEED).permutation(len(subject.columns))
+    at_random, *others = (np.random.default_rng(seed).permutation(len(subject.columns)) for seed in seeds)
     orders = {method: at_random[np.argsort(-values[at_random], kind="stable")] for method, values in found.items()}
     orders[RANDOM] = at_random
+    further = {f"{RANDOM} {seed}": order for seed, order in zip(seeds[1:], others, strict=True)}
     scores: dict[bytes, float] = {}
     curves: dict[str, dict[CurveName, Curve]] = {}
-    for method, order in orders.items():
+    for method, order in {**orders, **further}.items():
         curves[method] = {}
         for name in names:
             points = [kept(order, step, name) for step in range(STEPS + 1)]
@@ -97,7 +104,8 @@ async def evaluate(
             values = await together(_score(subject, one) for one in missing.values())
             scores |= zip(missing, values, strict=True)
             curves[method][name] = np.array([scores[one.tobytes()] for one in points])
-    return Evaluation(subject.score, subject.parts, curves, compared, digits)
+    beside = [curves.pop(name) for name in further]
+    return Evaluation(subject.score, subject.parts, curves, compared, digits, beside)
 
 
 def kept(order: Array, step: int, name: CurveName) -> Array:

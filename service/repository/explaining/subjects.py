@@ -11,7 +11,7 @@ from service.batching.fair_queue import Caller
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionMap
 from service.explanations.comparison import compared, curve_names, is_comparison
-from service.explanations.evaluation import Evaluation, MeasureName, Score
+from service.explanations.evaluation import SEED, Evaluation, MeasureName, Score
 from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind
 from service.explanations.selection import select
 from service.inputs.model_input import ModelInput
@@ -37,7 +37,8 @@ def evaluation_cost(served: ServedModel, query: AttentionQuery) -> tuple[int, in
     if not query.options.evaluate:
         return 0, 0
     others = list(compared(query, served.query).values()) if is_comparison(query) else []
-    return count_scores(len(others) or 1, curve_names(query)), sum(one.runs for one in others)
+    orders = len(others) + 1 if others else 1 + query.options.orders
+    return count_scores(orders, curve_names(query)), sum(one.runs for one in others)
 
 
 async def evaluation_of(
@@ -54,7 +55,8 @@ async def evaluation_of(
     else:
         found[query.method] = subject.values(maps, query)
     names, digits = curve_names(query), query.options.digits
-    return await evaluate(subject, found, names, digits, compared=is_comparison(query))
+    seeds = range(SEED, SEED + query.options.orders)
+    return await evaluate(subject, found, names, digits, seeds, compared=is_comparison(query))
 
 
 def predicted(

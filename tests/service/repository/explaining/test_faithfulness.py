@@ -112,10 +112,10 @@ async def test_nothing_is_measured_twice_nor_more_often_than_was_admitted(count,
     found = {f"m{index}": np.random.default_rng(index + 1).normal(size=count) for index in range(methods)}
     await evaluate(subject, found, CURVE_NAMES, 5, compared=True)
     assert max(measure.asked.values()) == 1
-    assert measure.asked.total() <= count_scores(methods, CURVE_NAMES)
+    assert measure.asked.total() <= count_scores(methods + 1, CURVE_NAMES)
     if count == 49:
-        assert measure.asked.total() >= count_scores(methods, CURVE_NAMES) - 2
-    assert count_scores(1, ["deletion"]) == 2 + 2 * 9
+        assert measure.asked.total() >= count_scores(methods + 1, CURVE_NAMES) - 2
+    assert count_scores(2, ["deletion"]) == 2 + 2 * 9
 
 
 def test_each_step_takes_an_equal_share():
@@ -286,3 +286,21 @@ def test_maps_of_which_not_one_explains_the_score_are_refused(count):
     for wrong in (map_of(np.ones(shape), rows, kind) for shape, rows in others):
         with pytest.raises(Unacceptable, match=r"^evaluate: needs one map of one row"):
             subject_at(3, kind, [1]).values([wrong], query_of(method="raw"))
+
+
+async def test_further_random_orders_have_seeds_of_their_own_and_change_nothing_of_the_first():
+    subject, measure = subject_of(WEIGHTS)
+    values = {"libra": np.zeros(len(WEIGHTS))}
+    alone = await evaluate(subject, values, CURVE_NAMES, 5, compared=False)
+    several = await evaluate(subject, values, CURVE_NAMES, 5, range(SEED, SEED + 3), compared=False)
+    assert len(several.others) == 2
+    for name in CURVE_NAMES:
+        assert (several.curves[RANDOM][name] == alone.curves[RANDOM][name]).all()
+        assert (several.curves["libra"][name] == alone.curves["libra"][name]).all()
+        for seed, other in zip((1, 2), several.others, strict=True):
+            order = np.random.default_rng(seed).permutation(len(WEIGHTS))
+            assert other[name].tolist() == [WEIGHTS[kept(order, step, name)].sum() for step in range(11)]
+    assert measure.asked.total() <= count_scores(2, CURVE_NAMES) + count_scores(4, CURVE_NAMES)
+    shown = several.json()["curves"][0]["random"]
+    assert [shown["seed"], *(one["seed"] for one in shown["others"])] == [0, 1, 2]
+    assert "others" not in alone.json()["curves"][0]["random"]

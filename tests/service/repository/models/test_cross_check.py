@@ -5,9 +5,9 @@ import re
 import shutil
 
 from contract.manifest import GRADIENT_METHODS
-from service.repository.models.cross_check import _faults_of_method, _is_quotient
+from service.repository.models.cross_check import _faults_of_inside, _faults_of_method, _is_quotient
 from tests.conftest import start
-from tests.samples.attention_queries import vit
+from tests.samples.attention_queries import finder, looked_into, vit
 from tests.samples.changed_artifacts import edit
 from tests.samples.wrong_manifests import DATES, DIGITS, all_of, put
 
@@ -46,3 +46,13 @@ def test_a_method_needs_its_graph_and_a_graph_its_method():
             faults = list(_faults_of_method(manifest, method))
             assert faults == [f"must have a graph of {method} exactly if some kind has the method"]
         assert not list(_faults_of_method(vit("raw").model_copy(update={"graphs": without}), method))
+
+
+def test_what_is_inside_must_be_of_every_kind():
+    assert not list(_faults_of_inside(vit()))
+    whole = looked_into(finder())
+    assert not list(_faults_of_inside(whole))
+    graph, encoder = whole.graphs["inside"], looked_into(vit()).graphs["inside"]
+    for change in ({"outputs": graph.outputs[1:]}, {"inputs": graph.inputs[:-1]}, {"outputs": encoder.outputs}):
+        other = whole.model_copy(update={"graphs": {**whole.graphs, "inside": graph.model_copy(update=change)}})
+        assert list(_faults_of_inside(other)) == ["must have an inside graph of every kind of attention, given another"]
