@@ -2,6 +2,11 @@
 
 import re
 
+from service.inputs.model_input import LanguageTokens
+from service.inputs.text_inputs import MODEL_LANGUAGES
+from service.options.generation import GenerateOptions
+from service.repository.models.generator import Generator
+from service.repository.models.served_model import ServedModel
 from service.store.stored_request import Store, StoredRequest
 
 OF_SEVERAL = re.compile(r"(?P<id>.+)\.(?P<number>0|[1-9][0-9]{0,8})")
@@ -23,3 +28,11 @@ async def find_earlier(store: Store, id: str, owner: str | None) -> StoredReques
         return found
     whole, number = await store.get(named["id"], owner), int(named["number"])
     return whole.only(number) if whole and number < len(whole.inputs) else None
+
+
+def languages_of(served: ServedModel, stored: StoredRequest) -> LanguageTokens:
+    """Return the tokens of the languages that a stored request asked for."""
+    if not isinstance(served, Generator):
+        return MODEL_LANGUAGES
+    options = GenerateOptions(source_language=stored.source_language, target_language=stored.target_language)
+    return served.language_tokens(options)

@@ -78,6 +78,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         **entry(served),
         "provider": session.provider,
         "precision": manifest.precision,
+        "weights_sha256": manifest.made_by.get("weights_sha256"),
         "scales": manifest.scales,
         "endpoints": list(served.endpoints),
         "inputs": _inputs(served),
@@ -102,6 +103,7 @@ def describe(served: ServedModel) -> dict[str, object]:
                     "normalized": kind.normalized,
                     "abreast": kind.parallel,
                     "methods": list(kind.methods),
+                    "inside": "inside" in manifest.graphs,
                     "maps": list(kind.maps),
                 }
                 for kind in manifest.attention

@@ -13,6 +13,7 @@ class ClassifyOptions(RequestOptions):
     """Options of `classify`."""
 
     top_k: int = Field(5, ge=1, le=1000, description="labels a result, best first")
+    logits: bool = Field(False, description="also the logit of each label")
 
 
 Threshold = Annotated[

@@ -76,9 +76,13 @@ def test_images_that_are_classified(client, documented):
     ]
     asks(client, documented, "digits", "classify", body, EVERY_WAY + more)
     asks(client, documented, "digits", "attention", body, EVERY_WAY + more)
-    flat = {"attention": "relevance", "target": "7", "top_k": "2"}
+    flat = {"attention": "relevance", "target": "7", "top_k": "2", "logits": "true"}
     documented.check(client.post("/v1/models/digits/classify", content=SEVEN, headers=PNG, params=flat))
-    documented.check(client.post("/v1/models/digits/classify", files={"image": SEVEN}, data=flat))
+    sent = documented.check(client.post("/v1/models/digits/classify", files={"image": SEVEN}, data=flat)).json()
+    documented.check(client.get(f"/v1/attention/{sent['id']}/inside", params={"query": 0, "key": 3}))
+    documented.check(client.get(f"/v1/attention/{sent['id']}/input"))
+    more = {"orders": "3", "evaluate": "deletion", "attention": "libra"}
+    documented.check(client.get(f"/v1/attention/{sent['id']}", params=more))
 
 
 def test_images_that_objects_are_found_in(client, documented):
@@ -142,7 +146,10 @@ def test_texts_that_are_generated(client, documented, model, body):
     if model != "captions-soft":
         more.append({"merge": "words"})
     asks(client, documented, model, "generate", {**body, "alternatives": 2}, EVERY_WAY + more)
-    asks(client, documented, model, "attention", body, EVERY_WAY)
+    found = asks(client, documented, model, "attention", body, EVERY_WAY)
+    documented.check(client.get(f"/v1/attention/{found['id']}/input"))
+    if model == "dates-clm":  # a later token is hidden
+        documented.check(client.get(f"/v1/attention/{found['id']}/inside", params={"query": 2, "key": 3}))
     asked = {**body, "stream": True, "alternatives": 2}
     if model != "dates-clm":
         asked["attention"] = {"kind": "cross", "steps": True}

@@ -6,8 +6,10 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from service.answering.call import answer, check_ready, find, find_ready
+from service.answering.call import Call, answer, check_ready, find, find_ready
 from service.answering.earlier import find_earlier
+from service.answering.fed import what_was_fed
+from service.answering.inside import one_step_inside
 from service.answering.modalities import could_answer
 from service.api import responses
 from service.api.reading.call import call_of
@@ -16,7 +18,10 @@ from service.api.reading.sorts import sort_of
 from service.api.tasks.table import TASKS, task_of
 from service.api.tasks.task import Task
 from service.errors import NotFound, Unacceptable
+from service.http.codings import packed
 from service.http.exchange import exchange_of
+from service.options.base import parse
+from service.options.inside import InsideOptions
 from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
 from service.store.stored_request import StoredRequest
@@ -68,11 +73,12 @@ async def reload(request: Request, state: StateDep) -> Response:
 
 
 @router.get("/v1/models", tags=["models"], operation_id="list_models")
-async def models(state: StateDep) -> Response:
+async def models(request: Request, state: StateDep) -> Response:
     """List the models that are loaded, by `order` and name: with all that is known of them, and as OpenAI does."""
     found = sorted(state.models.values(), key=lambda served: (served.manifest.order, served.manifest.name))
-    listed = {"object": "list", "data": [responses.entry(served) for served in found]}
-    return responses.respond({**listed, "models": [responses.describe(served) for served in found]})
+    listed: dict[str, object] = {"object": "list", "data": [responses.entry(served) for served in found]}
+    listed |= {"models": [responses.describe(served) for served in found]}
+    return packed(request, responses.respond(listed))
 
 
 @router.get("/v1/models/{model}", tags=["models"], operation_id="get_model")
@@ -114,6 +120,13 @@ async def attention(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _attend(request, state, served))
 
 
+@router.get("/v1/attention/{id}/inside", tags=["attention"], operation_id="inside")
+async def inside(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
+    """Return the numbers that the heads of a layer make of one row and one column, which add up."""
+    stored, served = await _earlier(id, request, state)
+    return await answer(request, state, served, _look_inside(request, state, served, stored, id))
+
+
 @router.get("/v1/attention/{id}", tags=["attention"], operation_id="stored_attention")
 async def kept_attention(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
     """Return what a model looked at for an earlier request, without its input being sent again.
@@ -121,6 +134,19 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
     Of a request with several inputs, `ID.0` is that of the first, `ID.1` that of the second. With API keys, only keys
     of the name that sent the request find it.
     """
+    stored, served = await _earlier(id, request, state)
+    return await answer(request, state, served, _attend_to_stored(request, state, served, stored, id))
+
+
+@router.get("/v1/attention/{id}/input", tags=["attention"], operation_id="kept_input")
+async def kept_input(id: str, request: Request, state: StateDep) -> Response:  # noqa: A002 # the path's name
+    """Return what a model was fed of an earlier request: its pixels or tokens, after all that prepares them."""
+    stored, served = await _earlier(id, request, state)
+    return await answer(request, state, served, _feed(request, state, served, stored))
+
+
+async def _earlier(id: str, request: Request, state: State) -> tuple[StoredRequest, ServedModel]:  # noqa: A002 # as above
+    """Return an earlier request and the model that answered it. Raises NotFound and NotReady."""
     stored = await find_earlier(state.store, id, exchange_of(request.scope).key_name)
     served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
@@ -132,7 +158,7 @@ async def kept_attention(id: str, request: Request, state: StateDep) -> Response
             f"id: must be of a request that was answered, at most {seconds} seconds ago; send its input again"
         )
     check_ready(served)
-    return await answer(request, state, served, _attend_to_stored(request, state, served, stored, id))
+    return stored, served
 
 
 async def _predict(request: Request, state: State, served: ServedModel, task: Task[Any]) -> Response:
@@ -148,14 +174,33 @@ async def _attend(request: Request, state: State, served: ServedModel) -> Respon
     return await task.attend(call_of(request, state, served, parsed, attention=True), options)
 
 
+async def _feed(request: Request, state: State, served: ServedModel, stored: StoredRequest) -> Response:
+    await _asked(request)
+    call = Call(state, exchange_of(request.scope), served, stored.inputs)
+    return responses.respond(await what_was_fed(call, stored))
+
+
 async def _attend_to_stored(
     request: Request, state: State, served: ServedModel, stored: StoredRequest, stored_id: str
 ) -> Response:
-    given = parse_query(request)
-    given.pop("model", None)
-    await request.body()  # it is empty; the watch for a client that leaves waits for its end
-    parsed = ParsedRequest(list(stored.inputs), given, strings=True)
+    parsed = ParsedRequest(list(stored.inputs), await _asked(request), strings=True)
     task = task_of(served)
     options = task.stored_options(served, stored, parsed)
     call = call_of(request, state, served, parsed, attention=True, stored=stored_id)
     return await task.attend(call, options, stored)
+
+
+async def _look_inside(
+    request: Request, state: State, served: ServedModel, stored: StoredRequest, stored_id: str
+) -> Response:
+    options = parse(InsideOptions, await _asked(request), strings=True)
+    call = Call(state, exchange_of(request.scope), served, stored.inputs, stored_id=stored_id)
+    return responses.respond(await one_step_inside(call, options, stored))
+
+
+async def _asked(request: Request) -> dict[str, object]:
+    """Return what is asked of an earlier request, without the model that answered it."""
+    given = parse_query(request)
+    given.pop("model", None)
+    await request.body()  # it is empty; the watch for a client that leaves waits for its end
+    return given

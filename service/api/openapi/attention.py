@@ -193,11 +193,12 @@ class Diagnostics(Part):
 
 
 class RandomCurve(Part):
-    """The curve of a random order."""
+    """The curve of a random order; of the first one, with those of `others`."""
 
     seed: int
     probabilities: list[float]
     area: float
+    others: "list[RandomCurve] | None" = None
 
 
 class Curve(Part):
@@ -255,6 +256,41 @@ class OtherAttention(Part):
     tokens: Axes | None = None
     image: SentImage | None = None
     best: Best | None = None
+
+
+class Place(Part):
+    """A row or a column."""
+
+    position: int
+    text: str | None = Field(None, description="of a token")
+
+
+class InsideHead(Part):
+    """The numbers of a head, which add up."""
+
+    head: int
+    query: list[float] = Field(description="q")
+    key: list[float] = Field(description="k")
+    bias: float | None = Field(description="added to the product; null where the key is hidden")
+    score: float | None = Field(description="scale * sum(q * k) + bias; null where the key is hidden")
+    scores: list[float | None] = Field(description="of all keys; their softmax are the weights")
+    weight: float
+    value: list[float] = Field(description="v")
+    sum: list[float] = Field(description="of weight * v over all keys")
+
+
+class Inside(Part):
+    """What the heads of a layer make of a row and a column."""
+
+    id: str
+    model: str
+    version: str
+    kind: Kind
+    layer: int
+    query: Place
+    key: Place
+    scale: float
+    heads: list[InsideHead]
 
 
 class Attention(Part):

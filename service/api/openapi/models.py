@@ -91,6 +91,7 @@ class AttentionKind(Part):
     normalized: bool = Field(description="true if rows sum to one")
     abreast: int = Field(description="parallel attentions in a layer, whose maps add up")
     methods: list[Method]
+    inside: bool = Field(description="true if GET /v1/attention/{id}/inside looks into it")
     maps: list[str] = Field(description="for each layer, the path of the module that makes the map")
 
 
@@ -159,6 +160,7 @@ class Model(ModelEntry):
     ready: bool
     provider: str = Field(description="what onnxruntime runs it on")
     precision: str
+    weights_sha256: str | None = Field(description="of the file of weights that it was exported from")
     scales: Scales | None = Field(description="of int8, what a scale is of")
     endpoints: list[str] = Field(description="the ends of the paths that serve it, such as classify")
     inputs: ImageSize | TextSize

@@ -4,7 +4,9 @@ from contract.manifest import PICTURE_TYPES
 from service.api.openapi.answers import (
     Attended,
 )
+from service.api.openapi.attention import Inside
 from service.api.openapi.components import Json, any_of
+from service.api.openapi.fed import Fed
 from service.api.openapi.models import Example, Live, Model, Models, Ready, Reload
 from service.api.openapi.predictions import REFUSALS, answered, prediction
 from service.api.openapi.requests import (
@@ -13,6 +15,7 @@ from service.api.openapi.requests import (
     AttendTexts,
     form,
     images_or,
+    of_inside,
     parameter,
     query,
     threshold,
@@ -35,6 +38,9 @@ _ATTENTION["responses"][200]["content"] |= {
     media_type: {"schema": BINARY} for name, media_type in MEDIA_TYPES.items() if name != "json"
 }
 _ATTENTION_STATUSES = (200, 401, 403, 404, 406, 413, 422, 429, 503, 504)
+_INSIDE_STATUSES = (401, 403, 404, 413, 422, 429, 503, 504)
+
+_MODEL = parameter("model", {"type": "string", "description": "that of the earlier request"})
 
 OPERATIONS: dict[str, Json] = {
     "live": {"responses": answered("the process answers", Live, 503)},
@@ -56,8 +62,16 @@ OPERATIONS: dict[str, Json] = {
         "responses": {status: _ATTENTION["responses"][status] for status in _ATTENTION_STATUSES},
         "parameters": [
             *query(RequestOptions, DetectOptions, AttentionOptions),
-            parameter("model", {"type": "string", "description": "that of the earlier request"}),
+            _MODEL,
         ],
+    },
+    "kept_input": {
+        "responses": answered("what the model was fed", Fed, 401, 403, 404, 413, 429, 503, 504),
+        "parameters": [_MODEL],
+    },
+    "inside": {
+        "responses": answered("what is inside", Inside, *_INSIDE_STATUSES),
+        "parameters": [*of_inside(), _MODEL],
     },
 }
 """By the name of the operation."""

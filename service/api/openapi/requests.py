@@ -9,6 +9,7 @@ from service.api.openapi.components import COMPONENTS, Json, without_null
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions
 from service.options.generation import GenerateOptions
+from service.options.inside import InsideOptions
 from service.options.predictions import (
     DetectOptions,
     TextOptions,
@@ -89,9 +90,19 @@ def query(*kinds: type[Options]) -> list[Json]:
     return found
 
 
-def parameter(name: str, schema: Json, component: str | None = None) -> Json:
+def of_inside() -> list[Json]:
+    """Return the options of what is inside as parameters of the query, of which the row and the column are required."""
+    found = []
+    for name, schema in _flat(InsideOptions).items():
+        shared = name in ("priority", "digits")
+        required = InsideOptions.model_fields[name].is_required()
+        found.append(parameter(name, schema, name if shared else f"inside_{name}", required=required))
+    return found
+
+
+def parameter(name: str, schema: Json, component: str | None = None, *, required: bool = False) -> Json:
     """Return a parameter of the query, which is a component, by default of its own name."""
-    described: Json = {"name": name, "in": "query", "required": False, "schema": dict(schema)}
+    described: Json = {"name": name, "in": "query", "required": required, "schema": dict(schema)}
     if "description" in schema:
         described["description"] = described["schema"].pop("description")
     return COMPONENTS.named("parameters", component or name, described)

@@ -54,7 +54,12 @@ class Labels(OnePass[Predictor]):
 
         def show(logits: Prediction) -> Json:
             best = likeliest_labels(served.manifest, logits, options.top_k)
-            return {"labels": [{"label": label, "index": index, measure: chance} for label, index, chance in best]}
+            beside = {index: {"logit": float(logits[index])} if options.logits else {} for _, index, _ in best}
+            return {
+                "labels": [
+                    {"label": label, "index": index, measure: chance, **beside[index]} for label, index, chance in best
+                ]
+            }
 
         return show
 

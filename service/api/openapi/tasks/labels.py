@@ -22,6 +22,7 @@ class Label(Part):
     index: int
     probability: float | None = Field(None, description="of every model except those that answer a score")
     score: float | None = Field(None, description="the logit itself, of cross-encoders that declare no activation")
+    logit: float | None = Field(None, description="where the request asks for logits")
 
 
 class ClassifiedResult(Result):

@@ -1,0 +1,54 @@
+"""What a model was fed of an earlier request: its pixels or tokens, after all that prepares them."""
+
+import base64
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from contract.input_rules import ImageRule, TextRule
+from service.answering.call import Call, caller_of
+from service.answering.earlier import languages_of
+from service.answering.modalities import permit_decoding
+from service.inputs.model_input import ModelInput, cost_of
+from service.repository.models.served_model import ServedModel
+from service.store.stored_request import StoredRequest
+
+
+async def what_was_fed(call: Call[ServedModel], stored: StoredRequest) -> dict[str, object]:
+    """Return what the model was fed of the first input of a stored request, prepared as it was then."""
+    served, modality, caller = call.served, call.modality, caller_of(call.exchange)
+    given = call.inputs[:1]
+    cost = sum(map(cost_of, modality.likely_lengths(given)))
+    with served.prediction_budget.permit(cost, caller):
+        pending = await modality.prepare(call.state, given, [stored.truncate], languages_of(served, stored))
+        with permit_decoding(pending, caller):
+            item = await pending[0].decode()
+            show, rule = SHOWN[served.inputs.modality], served.manifest.inputs[0]
+            return await call.state.present(served.manifest.name, served.prediction_budget, show, item, rule)
+
+
+def _pixels(item: ModelInput, rule: ImageRule) -> dict[str, object]:
+    """Return the pixels as a png, where in the image they come from, and their numbers as the graph normalises them."""
+    pixels = item.arrays["pixels"]  # (height, width, channels) of uint8
+    file = io.BytesIO()
+    Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels).save(file, "PNG")
+    numbers = (pixels.reshape(-1, rule.channels) / 255 - np.array(rule.mean)) / np.array(rule.std)
+    figures = {"mean": numbers.mean(0), "std": numbers.std(0), "least": numbers.min(0), "most": numbers.max(0)}
+    shown: dict[str, object] = {"shape": pixels.shape, "mean": rule.mean, "std": rule.std}
+    if item.picture:
+        edges = dict(zip(("left", "top", "right", "bottom"), item.picture.box, strict=True))
+        shown |= {"box": edges, "image": {"width": item.picture.width, "height": item.picture.height}}
+    tensor = {name: values.round(4).tolist() for name, values in figures.items()}
+    return {"pixels": {**shown, "tensor": tensor, "png": base64.b64encode(file.getvalue()).decode()}}
+
+
+def _tokens(item: ModelInput, rule: TextRule) -> dict[str, object]:
+    """Return the tokens with their ids and types, in the order in which the graph takes them."""
+    return {"tokens": [{"id": one.index, **one.json(), "type": one.type} for one in item.tokens]}
+
+
+SHOWN: Mapping[str, Callable[[ModelInput, Any], dict[str, object]]] = {"image": _pixels, "text": _tokens}
+"""By the modality of an input."""
