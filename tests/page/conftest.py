@@ -29,6 +29,13 @@ STILL = """() => {
 }"""
 """Nothing was asked for, and nothing is awaited, for a while: one question leads to the next."""
 
+DROP = """(files) => {
+  const dataTransfer = new DataTransfer()
+  for (const [name, type, content] of files) dataTransfer.items.add(new File([content], name, { type }))
+  dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }))
+}"""
+"""Drop files on the page: (name, type, content) each."""
+
 SHADES = """(canvas) => {
   const { width, height } = canvas
   const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })

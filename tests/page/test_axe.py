@@ -1,4 +1,4 @@
-"""No rule of axe is broken: in light and dark, wide and on a phone, before an answer, with one, and with a problem."""
+"""No rule of axe is broken: in light, dark and forced colours, wide and on a phone, before an answer and with one."""
 
 import pytest
 
@@ -9,14 +9,14 @@ UP_TO_DATE = {"exclude": [[".stale"]]}
 
 
 def everywhere(seen):
-    """Return what axe finds in light on a wide screen, and in dark on a phone."""
+    """Return what axe finds in light on a wide screen, in dark on a phone, and in a person's own few colours."""
     found = {}
-    for width, scheme in ((1440, "light"), (390, "dark")):
+    for width, scheme, forced in ((1440, "light", "none"), (390, "dark", "none"), (1440, "light", "active")):
         seen.page.set_viewport_size({"width": width, "height": 1000})
-        seen.page.emulate_media(color_scheme=scheme)
+        seen.page.emulate_media(color_scheme=scheme, forced_colors=forced)
         seen.page.wait_for_timeout(100)  # transitions end
         if broken := violations(seen.page, context=UP_TO_DATE):
-            found[width, scheme] = broken
+            found[width, scheme, forced] = broken
     return found
 
 

@@ -88,7 +88,9 @@ def test_a_method_is_not_compared_with_itself(seen):
 
 def test_a_model_is_compared_with_models_of_the_same_inputs(seen):
     page = seen.at(model="digits")
-    assert [one for one in choices(page) if one.startswith("model")] == ["model:digits-twin"]
+    others = [one for one in choices(page) if one.startswith("model")]
+    assert {"model:digits-twin", "model:scenes-detr", "model:captions-soft"} <= set(others)
+    assert not {"model:digits", "model:dates", "model:minilm"} & set(others)
 
 
 def test_options_of_generation_end_with_the_model(seen):
@@ -104,11 +106,9 @@ def test_an_example_that_cannot_be_fetched_is_said_and_asked_for_again(seen):
     page = seen.at(model="digits")
     assert "The service answered 503." in page.locator("#problem").inner_text()
     page.unroute("**/examples/*")
-    page.locator("#again:enabled").click()
-    page.wait_for_selector("#problem:empty", state="attached")
+    page.wait_for_selector("#problem:empty", state="attached")  # it is asked again by itself
     seen.settle()
     assert page.locator("#answer li").count() >= 1
-    assert page.evaluate("document.activeElement.id") == "answer"
 
 
 def test_a_page_in_place_of_an_answer_is_named(seen):

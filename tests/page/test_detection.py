@@ -456,7 +456,7 @@ def test_a_detector_without_a_decoder_has_objects_among_the_tokens_of_its_encode
     prefix = service.get("/v1/models/sequence").json()["attention"]["kinds"]["encoder"]["prefix"]
     seen = visit()
     page = seen.open("#model=sequence&threshold=0")
-    page.set_input_files("#input input[type=file]", noise)
+    page.set_input_files("#choose-file", noise)
     seen.settle()
     assert len(numbers(page)) == 4
     assert "queries" not in looks_asked(page)[-1]
@@ -488,7 +488,7 @@ def test_a_detector_without_a_decoder_has_objects_among_the_tokens_of_its_encode
 def test_an_object_that_is_found_as_several_classes_has_one_box(visit, noise):
     seen = visit()
     page = seen.open("#model=fitted&threshold=0")
-    page.set_input_files("#input input[type=file]", noise)
+    page.set_input_files("#choose-file", noise)
     seen.settle()
     assert len(numbers(page)) == 12  # four objects of three classes each
     assert sorted(numbers(page, "#look .box-of")) == [0, 1, 2, 3]

@@ -11,7 +11,7 @@ SEVEN = ROOT / "tests/data/digits/seven.png"
 
 
 def chosen(page, path):
-    page.set_input_files("#input input[type=file]", path)
+    page.set_input_files("#choose-file", path)
 
 
 def first(page):
@@ -37,7 +37,7 @@ def test_white_ink_on_a_transparent_ground_is_seen(visit, tmp_path, side):
     page.locator("#picture .cells").focus()
     page.keyboard.press("c")
     seen.settle()
-    shades = seen.shades("#picture canvas")
+    shades = seen.shades("#picture .picture canvas")
     assert len(shades) > 1
     assert min(shades) > 1, "what is asked about with a covered patch is not blank"
 

@@ -18,7 +18,7 @@ def test_the_curves_are_of_the_mask_that_is_pinned(go, method, row, mask):
     with page.expect_response(lambda one: "evaluate=" in one.url) as answered:
         page.click("#evaluation summary")
     assert answered.value.json()["results"][0]["attention"]["evaluation"]["mask"] == mask
-    page.locator(f"#evaluation svg[aria-label*='“mask {mask + 1}”']").first.wait_for()
+    page.locator(f"#evaluation svg[aria-label*='(mask {mask + 1})”']").first.wait_for()
 
 
 def test_the_curves_of_a_word_are_of_the_mask_in_it(go):

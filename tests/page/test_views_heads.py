@@ -1,6 +1,7 @@
 """Every head of every layer as a thumbnail: what each shows, in which order, and how one is chosen."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -106,8 +107,11 @@ def test_heads_are_sorted_by_their_entropy_computed_where_it_is_not_given(view):
     shown(view, values, order="entropy")
     found = entropies(values)
     order = [divmod(int(at), HEADS) for at in found.ravel().argsort()]
-    said = [f"Layer {layer}, head {head}, entropy {float(f'{found[layer, head]:.3g}'):g}" for layer, head in order]
-    assert names(view) == said
+    numbers = [f"{float(f'{found[layer, head]:.3g}'):g}" for layer, head in order]
+    assert names(view) == [
+        f"L{layer} H{head}, {number}: layer {layer}, head {head}, entropy {number}"
+        for (layer, head), number in zip(order, numbers, strict=True)
+    ]
     assert view.page.locator(".thumbnail small").first.inner_text() == "L{} H{}, {:g}".format(
         *order[0], float(f"{found.min():.3g}")
     )
@@ -124,7 +128,7 @@ def test_heads_are_sorted_by_the_services_figures(view, order):
                for at, name in enumerate(("entropy", "distance", "special"))}  # fmt: skip
     shown(view, values, order=order, figures={**figures, "max_entropy": math.log(6)})
     expected = [divmod(int(at), HEADS) for at in np.argsort(figures[order], None)]
-    assert [tuple(int(word.strip(",")) for word in name.split()[1:4:2]) for name in names(view)] == expected
+    assert [tuple(map(int, re.findall(r"layer (\d+), head (\d+)", name)[0])) for name in names(view)] == expected
 
 
 def test_click_and_enter_choose_one(view):

@@ -6,14 +6,14 @@ import orjson
 
 from contract.generation import Generation
 from contract.input_rules import TextRule
-from contract.manifest import BASELINE, GRAPH_METHODS, Detection, File, Graph, Kind, Port
+from contract.manifest import BASELINE, GRAPH_METHODS, INSIDE, Detection, File, Graph, Kind, Port
 from service.explanations.query import resolve
 from service.options.attention import AttentionOptions
 from service.options.base import parse
 from service.repository.models.graph_controls import controls_of, read_maps
 from tests.samples.small_manifest import manifest_of
 
-LAYERS, HEADS, TOKENS = 3, 2, 5
+LAYERS, HEADS, TOKENS, WIDTH = 3, 2, 5, 3
 GRADIENTS = ("relevance", "libra", "integrated")
 
 
@@ -25,6 +25,23 @@ def vit(*methods):
     )  # fmt: skip
     manifest = manifest_of(attention=(kind,), labels=("cat", "cow", "3"))
     return manifest.model_copy(update={"graphs": graphs("logits", 3, "pixels", LAYERS, ["encoder"])})
+
+
+def looked_into(manifest):
+    """Return the manifest with a graph of what is inside, whose heads are `WIDTH` wide."""
+    names = [kind.name for kind in manifest.attention]
+    controls = [("query", "batch"), ("key", "batch"), *((f"{name}.layers", f"{name}.layers") for name in names)]
+    last = {what: WIDTH if what in ("query", "key", "value", "sum") else None for what in INSIDE}
+    graph = Graph(
+        file="inside.onnx", sha256="0" * 64, bytes=1,
+        inputs=tuple(Port(name=name, dtype="int64", axes=(axis,)) for name, axis in controls),
+        outputs=tuple(
+            Port(name=f"{kind.name}.{what}", dtype="float32",
+                 axes=("batch", HEADS, f"{kind.name}.layers", width or kind.key))
+            for kind in manifest.attention for what, width in last.items()
+        ),
+    )  # fmt: skip
+    return manifest.model_copy(update={"graphs": {**manifest.graphs, "inside": graph}})
 
 
 def finder():

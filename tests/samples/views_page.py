@@ -58,6 +58,7 @@ const live = (props) => ({
   ...(props.maps && { maps: props.maps.map((map) => all.unpackMap({ ...map, values: map.values.floats }, 'raw')) }),
   ...(props.series && { series: props.series.map((one) => ({ ...one, values: floats(one.values) })) }),
   ...(props.source && { source: drawn(props.source) }),
+  ...(props.over && { over: { ...props.over, source: drawn(props.over.source) } }),
 })
 window.views = { ...all, floats, live, log: [], props: null }
 const takes = { onHover: 'hovered', onPick: 'picked', onCover: 'covered', onChoose: 'chosen' }

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -13,18 +12,22 @@ from starlette.responses import Response
 
 from service.api.page.joined import PAGE, joined
 from service.errors import NotFound
-from service.http.header_parameters import split_value
+from service.http.codings import takes_gzip
+from service.state import StateDep
 
 router = APIRouter(include_in_schema=False)
 VIEWER = Path(__file__).parent / "viewer"
 BUNDLED_VIEWER = ("favicon.png", "swagger-ui.css", "swagger-ui-bundle.js")
 """What is served of the package fastapi_offline."""
 INDEX = "index.html"
-JOINED = "joined.js"
-"""The page's modules as one script: one request in place of some thirty."""
+JOINED = {
+    "joined.js": ("app.js", None),
+    "joined-later.js": ("later.js", "app.js"),
+    "joined-inline.js": ("inline.js", None),
+}
+"""Scripts that are made of the page's modules, by the module that each begins with, and the one that it comes behind:
+the first view's, one request in place of some thirty; that of what is opened later; and that of a file of its own."""
 NO_FILE = "path: no such file of the page"
-NOT_TAKEN = re.compile(r";\s*q=0(\.0*)?\s*", re.IGNORECASE)
-"""The weight of a coding that a client does not take (RFC 9110, section 12.4.2)."""
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -53,9 +56,12 @@ class File:
 
 
 @router.get("/")
-def page(request: Request) -> Response:  # like the others on a thread, which may read a disk
-    """Return the web page."""
-    return _answer(request, _file_of_page(INDEX))
+def page(request: Request, state: StateDep) -> Response:  # like the others on a thread, which may read a disk
+    """Return the web page. What its script asks for first is asked for beside the script, where that needs no key."""
+    answer = _answer(request, _file_of_page(INDEX))
+    if not state.settings.api_keys:
+        answer.headers["Link"] = "<v1/models>; rel=preload; as=fetch; crossorigin"
+    return answer
 
 
 @router.get("/page/{file}")
@@ -89,8 +95,8 @@ def _file_of_page(name: str) -> File:
     A name is only looked up: no path is made of it. Raises NotFound.
     """
     known = {path.name: path for path in PAGE.iterdir()}
-    if name == JOINED:
-        return _join(tuple(path.stat().st_mtime_ns for path in known.values()))
+    if name in JOINED:
+        return _join(name, tuple(path.stat().st_mtime_ns for path in known.values()))
     return _find(known, name)
 
 
@@ -117,10 +123,11 @@ def _read(path: Path, changed: int) -> File:
     return _file(path.read_bytes(), path.suffix)
 
 
-@lru_cache(maxsize=1)
-def _join(changed: tuple[int, ...]) -> File:
-    """Return the page's modules, which were changed at these times, as one script."""
-    return _file(joined().encode(), ".js")
+@lru_cache(maxsize=len(JOINED))
+def _join(name: str, changed: tuple[int, ...]) -> File:
+    """Return modules of the page, which were changed at these times, as one script."""
+    entry, before = JOINED[name]
+    return _file(joined(entry, behind=before).encode(), ".js")
 
 
 def _file(content: bytes, suffix: str) -> File:
@@ -132,7 +139,7 @@ def _answer(request: Request, file: File) -> Response:
     """Return a file, packed for clients that unpack, or 304 to one that has it."""
     headers = dict(HEADERS)
     content, tag = file.content, f'"{file.tag}"'
-    if _takes_gzip(request.headers.get("accept-encoding", "")) and len(file.packed) < len(content):
+    if takes_gzip(request) and len(file.packed) < len(content):
         content, tag = file.packed, f'"{file.tag}-gzip"'
         headers["Content-Encoding"] = "gzip"
     headers["ETag"] = tag
@@ -146,9 +153,3 @@ def _has(request: Request, tag: str) -> bool:
     """Return True if the client says that it has what the tag names (RFC 9110, section 13.1.2)."""
     given = ",".join(request.headers.getlist("if-none-match"))
     return any(one.strip().removeprefix("W/") in (tag, "*") for one in given.split(","))
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Return whether an Accept-Encoding header names gzip (RFC 9110, section 12.5.3)."""
-    codings = map(split_value, accepted.split(","))
-    return any(coding == "gzip" and not NOT_TAKEN.fullmatch(weight) for coding, weight in codings)

@@ -1,5 +1,5 @@
 import { COLORMAP_NAMES } from './colours.js'
-import { DEFAULTS } from './selection.js'
+import { DEFAULTS, DRAWN, PENDING } from './selection.js'
 
 const QUESTION = ['model', 'example', 'text', 'pair', 'id']
 const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change of them is a step of the history
@@ -10,10 +10,11 @@ const FORMS = { // an address may be anybody's
   object: /^\d*$/, threshold: /^(1|0|0?\.\d+)?$/,
   compare: /^(|input|layer:\d+|(method|model):.+)$/, view: /^(place|lines|matrix)$/, align: /^(emit|input)$/,
   order: /^(index|entropy|distance|special|sink)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
+  zoom: /^[1-8]$/, log: /^1?$/,
   colormap: new RegExp(`^(${COLORMAP_NAMES.join('|')})$`),
 }
 
-const SLIDERS = ['keep', 'opacity', 'threshold'] // each has many steps
+const SLIDERS = ['keep', 'opacity', 'threshold', 'zoom'] // each has many steps
 const [PAUSE, RETRY] = [200, 1000] // milliseconds between two addresses of a slider, and after a refusal
 let written = -PAUSE
 let later = null
@@ -37,8 +38,10 @@ export function writeAddress(selection) {
   const hash = `#${new URLSearchParams(chosen)}`
   if (hash === (location.hash || '#')) return
   const other = Object.keys(DEFAULTS).filter((name) => before[name] !== selection[name])
-  const named = other.length === 1 && other[0] === 'id' && selection.id !== 'new' // an answer was given its id
-  const step = before.model && before.id !== 'new' && !named && STEPS.some((name) => other.includes(name))
+  const named = other.length === 1 && other[0] === 'id' && !PENDING.includes(selection.id) // an answer was given its id
+  const stroke = selection.id === DRAWN && before.id // it goes on with a picture that was there
+  const asked = before.model && !PENDING.includes(before.id)
+  const step = asked && !named && !stroke && STEPS.some((name) => other.includes(name))
   const wait = other.every((name) => SLIDERS.includes(name)) ? written + PAUSE - performance.now() : 0
   const write = () => writeAddress(selection)
   if (wait > 0) {

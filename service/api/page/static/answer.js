@@ -1,4 +1,5 @@
 import { html, useState } from './preact.js'
+import { Roving } from './roving.js'
 import { cosine, labelOf, lengthOf, normOf, percent, short } from './values.js'
 
 /** Return what may be, as {key, name, share}; keys tell apart what has the same name. */
@@ -66,9 +67,9 @@ export function Written({ results: [result], before, streaming, pinned, pin, rep
     ${playing ? 'Stop' : 'Play its steps'}
   </button>`
   return html`
-    <p class="words" dir="auto" aria-live=${streaming ? 'off' : 'polite'}>
+    <${Roving} class="words" dir="auto" aria-label="Tokens of the answer">
       ${tokens.map(token)}${streaming && html`<span class="cursor" aria-hidden="true">▍</span>`}
-    </p>
+    <//>
     ${was !== undefined && was !== result.text && html`<p class="quiet">It was “${was}”.</p>`}
     ${shown?.alternatives?.length > 0 && html`
       <small>What might have stood in place of “${shown.text}”</small>

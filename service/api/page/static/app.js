@@ -1,15 +1,21 @@
-import { Evaluation, Heads } from './heads_view.js'
+import { useGiven } from './dropped.js'
 import { Header } from './header.js'
+import { Evaluation, Heads } from './heads_view.js'
+import { useLater } from './lazy.js'
 import { useCompared, useDrawn, useInput, useLook } from './look.js'
 import { useObjects } from './objects.js'
+import { Opened } from './opened.js'
 import { Answers, Controls, Input, Look } from './panels.js'
-import { html, render, useEffect, useLayoutEffect, useState } from './preact.js'
+import { html, render, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
 import { keepPicture } from './question.js'
 import { Request } from './request.js'
 import { useOther } from './second.js'
-import { aboutAnother, aboutModel, coveredOf } from './selection.js'
+import { aboutAnother, aboutModel, coveredOf, DRAWN, within } from './selection.js'
+import { Skip } from './skip.js'
 import { useCovered, useModels, usePlayed, useSelection } from './state.js'
+import { taskOf } from './tasks.js'
+import { TERMS } from './words.js'
 
 const SAID = 10000 // milliseconds for which a model that is missing is named
 
@@ -36,6 +42,25 @@ function useModelNamed(chosen, model, change) {
   return missing
 }
 
+/**
+ * Return what of a question another model reads, too: a text, or a picture that the page has. What is `typed` and was
+ * not asked yet is asked.
+ */
+function keptFor(next, { text, pair, id }, input, typed) {
+  if (next.inputs.width) return input?.bitmap && id ? { id } : {}
+  const own = typed || text
+  return own ? { text: own, pair: taskOf(next).second ? pair : '' } : {}
+}
+
+/** Return what the buttons of the first minute do with what is drawn. */
+function actsOf(drawn, change) {
+  const [values] = drawn?.panels?.[0]?.rows ?? []
+  const measure = () => (document.querySelector('#evaluation details').open = true)
+  if (!values) return { measure }
+  const hottest = values.indexOf(Math.max(...values))
+  return { measure, cover: () => change({ covered: String(hottest), compare: 'input' }) }
+}
+
 /** Say in the document which model is asked, and whether something is on its way. */
 function useDocument(model, busy) {
   useLayoutEffect(() => {
@@ -59,11 +84,21 @@ function App() {
   const [seenBefore, remember] = useState({ value: null, refusal: null })
   const second = useOther('other', model, chosen, others, change, seenBefore)
   const third = useOther('than', model, chosen, others, change, seenBefore)
-  const selection = {
+  const about = (part) => change(aboutAnother(part))
+  const take = (next) => {
+    setPicture(next)
+    about(next ? { id: next.drawing ? DRAWN : 'new' } : { example: 'none' })
+  }
+  const [several, takeSeveral] = useState(null) // files that were given at once
+  const given = useGiven(model, { take, ask: (text) => about({ text }), takeSeveral })
+  const { Several } = useLater(several)
+  const typed = useRef('') // a text that was not asked yet
+  const wanted = {
     ...chosen, pair: input?.pair ?? chosen.pair, // an example may have a second text, too
     other: second.refusal ? '' : chosen.other, against: second.id,
     than: third.refusal ? '' : chosen.than, rather: third.id, waits: second.busy || third.busy,
   }
+  const selection = model ? within(model, wanted) : wanted
 
   const main = useLook(model, input, selection)
   useEffect(() => remember({ value: main.look, refusal: main.refusal }), [main.look, main.refusal])
@@ -82,11 +117,6 @@ function App() {
   useEffect(() => setNeedsKey(refusal?.status === 401), [refusal])
   useDocument(model, asked.some(({ busy }) => busy))
 
-  const about = (part) => change(aboutAnother(part))
-  const take = (next) => {
-    setPicture(next)
-    about(next ? { id: 'new' } : { example: 'none' })
-  }
   const takeOther = (part, next) => {
     setOthers({ ...others, [part]: next })
     change({ [part]: 'new' })
@@ -101,22 +131,35 @@ function App() {
   }
   const chooses = { model, selection, change }
   const seen = { input, main, drawn, objects }
+  const ask = (name) => {
+    const next = models.value.find((one) => one.name === name)
+    change(aboutModel(name, keptFor(next, chosen, input, typed.current)))
+  }
   return html`
-    <${Header} models=${models.value} model=${model} choose=${(name) => change(aboutModel(name))} missing=${missing} />
+    <${Skip} to="look">Skip to what it looked at<//>
+    <${Header} models=${models.value} model=${model} choose=${ask} missing=${missing} main=${main} input=${input}
+      selection=${selection} change=${change} drawn=${drawn} />
     <main>
       <div class="column">
-        <${Input} ...${chooses} about=${about} input=${input} take=${take} takeOther=${takeOther} />
+        <${Input} ...${chooses} about=${about} input=${input} take=${take} takeOther=${takeOther} given=${given}
+          takeSeveral=${takeSeveral} typed=${typed} acts=${actsOf(drawn, change)} />
         <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem}
           about=${about} second=${second} third=${third} />
       </div>
       <div class="column wide">
-        <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} second=${second} />
-        <${Evaluation} ...${chooses} ...${seen} />
-        <${Request} look=${main.look} selection=${selection} stale=${main.stale} again=${main.asked.again} />
+        ${several && Several && html`<${Several} key=${several} ...${chooses} files=${several} take=${take}
+          about=${about} close=${() => takeSeveral(null)} />`}
+        <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} second=${second} about=${about} />
       </div>
-      <div class="column">
+      <div class="column beside">
         <${Controls} ...${chooses} models=${models.value} input=${input} main=${main} />
         <${Heads} ...${chooses} ...${seen} />
+      </div>
+      <div class="column after">
+        <${Evaluation} ...${chooses} ...${seen} />
+        <${Opened} id="inside" words="One step inside" term=${TERMS.inside} part="Inside" ...${chooses} ...${seen} />
+        <${Opened} id="fed" words="What was fed" term=${TERMS.fed} part="WhatWasFed" ...${chooses} ...${seen} />
+        <${Request} look=${main.look} selection=${selection} stale=${main.stale} again=${main.asked.again} />
       </div>
     </main>
     ${dialog}`

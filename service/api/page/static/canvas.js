@@ -96,6 +96,18 @@ export function brushOf(canvas, width, height) {
   return canvas.getContext('2d')
 }
 
+/** Return the mean colour of some pixels, or of several parts of a picture, as a style's colour. */
+export function meanColour(...parts) {
+  const sums = [0, 0, 0]
+  let pixels = 0
+  for (const { data } of parts) {
+    for (let at = 0; at < data.length; at += 4, pixels++) {
+      for (let channel = 0; channel < 3; channel++) sums[channel] += data[at + channel]
+    }
+  }
+  return `rgb(${sums.map((sum) => Math.round(sum / pixels))})`
+}
+
 /** Return values (rows, columns) as a picture, a pixel a value, by a table of 256 pixels. */
 export function painted(values, rows, columns, table, low, top, signed) {
   const image = new ImageData(columns, rows)

@@ -4,13 +4,16 @@ import {
   rolloutOf,
 } from './selection.js'
 import { range, short } from './values.js'
-import { EXPLAINS, METHODS, wordsOf } from './words.js'
+import { EXPLAINS, METHODS, TERMS, wordsOf } from './words.js'
 
 const FUSED = ['mean', 'max', 'min']
 const USUAL_DISCARD = 0.9
 
-/** One of several, or `many`, as buttons that arrow keys move over. `values` are [value, words] or words. */
-function Choice({ legend, name, values, chosen, choose, many = false }) {
+/**
+ * One of several, or `many`, as buttons that arrow keys move over. `values` are [value, words] or words; `terms`
+ * explain some of them.
+ */
+function Choice({ legend, name, values, chosen, choose, many = false, terms = {} }) {
   const pairs = values.map((value) => [value, value].flat().slice(-2).map(String))
   if (pairs.length < 2) return null
   const marked = String(chosen).split(',')
@@ -18,15 +21,16 @@ function Choice({ legend, name, values, chosen, choose, many = false }) {
     marked.includes(value) ? marked.filter((one) => one !== value) : [...marked, value].filter(Boolean)
   const pick = (value) => choose(many ? toggled(value).join() : value)
   return html`<fieldset id=${name}>
-    <legend>${legend}</legend>
+    <legend data-term=${TERMS[name]}>${legend}</legend>
     ${pairs.map(([value, words]) => html`<label class="choice" key=${value}>
       <input
         type=${many ? 'checkbox' : 'radio'}
         name=${name}
+        aria-description=${terms[value]}
         value=${value}
         checked=${marked.includes(value)}
         onChange=${() => pick(value)} />
-      <span>${words}</span>
+      <span data-term=${terms[value]}>${words}</span>
     </label>`)}
   </fieldset>`
 }
@@ -43,7 +47,7 @@ export function LookControls({ model, selection, change, labels }) {
   return html`
     <${Choice} legend="What looks at what" name="kind" values=${kinds} chosen=${kind.name}
       choose=${(name) => change(aboutKind(model, selection, name))} />
-    <${Choice} legend="Method" name="method" values=${methods} chosen=${method}
+    <${Choice} legend="Method" name="method" terms=${METHODS} values=${methods} chosen=${method}
       choose=${(one) => change({ method: one })} />
     <p class="meaning">${METHODS[method]} ${method === best?.method && html`<${Why} best=${best} />`}</p>
     <${Layer} model=${model} kind=${kind} method=${method} selection=${selection} change=${change} />
@@ -70,7 +74,7 @@ function Layer({ model, kind, method, selection, change }) {
   const { through, fixed } = layersOf(model, method)
   if (fixed || kind.layers < 2) return null
   const [first, layer, last] = [firstLayerOf(kind, selection), layerOf(kind, selection), layersIn(kind, method) - 1]
-  const slider = (name, words, value, take) => html`<label>
+  const slider = (name, words, value, take) => html`<label data-term=${TERMS.layer}>
     ${words}
     <input type="range" name=${name} id=${name} min="0" max=${last} value=${value}
       onInput=${({ target }) => change(take(target.value))} />
@@ -104,7 +108,7 @@ function Heads({ method, count, chosen, change }) {
   const choose = (value) => change({ heads: value })
   if (count < 2 || !['raw', 'rollout'].includes(method)) return null
   if (method === 'rollout') {
-    return html`<${Choice} legend="Heads" name="heads" values=${FUSED}
+    return html`<${Choice} legend="Heads" name="heads" terms=${TERMS} values=${FUSED}
       chosen=${isHead(chosen) ? 'mean' : chosen} choose=${choose} />`
   }
   const pick = (value) => {
@@ -119,6 +123,6 @@ function Heads({ method, count, chosen, change }) {
   const some = headsOf({ heads: chosen }).length > 0
   return html`<div onDblClick=${alone}>
     <${Choice} many legend=${some ? 'Heads (a double click: one alone)' : 'Heads'} name="heads"
-      values=${[...FUSED, ...range(count)]} chosen=${chosen} choose=${pick} />
+      terms=${TERMS} values=${[...FUSED, ...range(count)]} chosen=${chosen} choose=${pick} />
   </div>`
 }

@@ -4,7 +4,7 @@ import { percent, short } from './values.js'
 const [WIDTH, HEIGHT] = [320, 210] // of a chart, in the units of its own
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 300, 10, 170] // the axes' places
 const TITLE = { deletion: 'Deletion', insertion: 'Insertion' }
-const MARGIN = 0.02 // of the chart's height: one random order tells areas apart no better
+const MARGIN = 0.02 // of the chart's height: random orders tell areas apart no better
 const DONE = { deletion: 'taken away', insertion: 'put back' }
 
 /** Return the numbers at the ticks of an axis: 0 to 1, or wider where a value lies beyond. */
@@ -19,32 +19,52 @@ export function ticksOf(values) {
   }
 }
 
-/** Say what a curve means beside that of a random order. `range` is the height of the chart. */
-function verdict(name, { probabilities, area, random }, range, parts) {
-  const values = [...probabilities, ...random.probabilities]
-  const areas = `Area ${short(area)}, in random order (dashed) ${short(random.area)}`
+/** Return the curves of all random orders. */
+const chanceOf = ({ random: { others = [], ...first } }) => [first, ...others]
+
+/** Say what a curve means beside those of random orders. `range` is the height of the chart. */
+function verdict(name, curve, range, parts) {
+  const { probabilities, area } = curve
+  const chance = chanceOf(curve)
+  const areasOf = chance.map((one) => one.area)
+  const [low, high] = [Math.min(...areasOf), Math.max(...areasOf)]
+  const random = chance.length > 1 ? `${chance.length} random orders (the band) ${short(low)} to ${short(high)}`
+    : `random order (dashed) ${short(low)}`
+  const areas = `Area ${short(area)}, in ${random}`
+  const values = [probabilities, ...chance.map((one) => one.probabilities)].flat()
   if (Math.max(...values) - Math.min(...values) < MARGIN * range) {
     return `${areas}: no difference, since it hardly depends on these ${parts}.`
   }
-  const [goal, better] = name === 'deletion' ? ['less', random.area - area] : ['more', area - random.area]
-  if (Math.abs(better) < MARGIN * range) return `${areas}: no difference.`
-  return `${areas}; ${goal} is better, so the map is ${better > 0 ? 'better' : 'worse'} than a random order.`
+  const [goal, gains] = name === 'deletion' ? ['less', areasOf.map((one) => one - area)]
+    : ['more', areasOf.map((one) => area - one)]
+  const told = chance.length > 1 ? 'each random order' : 'a random order'
+  const better = gains.every((gain) => gain >= MARGIN * range)
+  if (better || gains.every((gain) => gain <= -MARGIN * range)) {
+    return `${areas}; ${goal} is better, so the map is ${better ? 'better' : 'worse'} than ${told}.`
+  }
+  return `${areas}: no difference.`
 }
 
 /**
- * The curves of an evaluation, deletion and insertion, each beside that of a random order, and in words the areas under
- * them. `label` is what the score is of. `parts` are the patches or tokens that are taken away.
+ * The curves of an evaluation, deletion and insertion, each beside the mean of random orders and their band, and in
+ * words the areas under them. `label` is what the score is of. `parts` are the patches or tokens that are taken away.
  */
 export function Curves({ evaluation, label, parts = 'patches' }) {
   const { fractions, curves, measure = 'probability' } = evaluation
-  const ticks = ticksOf(curves.flatMap(({ probabilities, random }) => [...probabilities, ...random.probabilities]))
+  const ticks = ticksOf(curves.flatMap((curve) =>
+    [curve, ...chanceOf(curve)].flatMap(({ probabilities }) => probabilities)))
   const [low, high] = [ticks[0], ticks.at(-1)]
   const x = (fraction) => LEFT + fraction * (RIGHT - LEFT)
   const y = (value) => BOTTOM - ((value - low) / (high - low)) * (BOTTOM - TOP)
   const line = (values) => values.map((value, at) => `${x(fractions[at]).toFixed(1)} ${y(value).toFixed(1)}`).join('L')
   const back = (values) => line(values).split('L').reverse().join('L')
   return html`<div class="curves">${curves.map((curve) => {
-    const { name, probabilities, random } = curve
+    const { name, probabilities } = curve
+    const chance = chanceOf(curve)
+    const [least, mean, most] = [
+      (values) => Math.min(...values), (values) => values.reduce((sum, value) => sum + value, 0) / values.length,
+      (values) => Math.max(...values),
+    ].map((of) => fractions.map((_, at) => of(chance.map((one) => one.probabilities[at]))))
     const words = `the ${measure} of “${label}” as ${parts} are ${DONE[name]}, the highest first. ` +
       verdict(name, curve, high - low, parts)
     return html`<figure class=${name} key=${name}>
@@ -54,8 +74,9 @@ export function Curves({ evaluation, label, parts = 'patches' }) {
         ${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<g class="tick"><path d=${`M${x(part)} ${BOTTOM}v4`} />
           <text x=${x(part)} y=${BOTTOM + 17} text-anchor="middle">${percent(part, 0)}</text></g>`)}
         <text x=${(LEFT + RIGHT) / 2} y=${BOTTOM + 35} text-anchor="middle">${parts} ${DONE[name]}</text>
-        <path class="area" d=${`M${line(probabilities)}L${back(random.probabilities)}Z`} />
-        <path class="random" d=${`M${line(random.probabilities)}`} />
+        <path class="area" d=${`M${line(probabilities)}L${back(mean)}Z`} />
+        ${chance.length > 1 && html`<path class="band" d=${`M${line(least)}L${back(most)}Z`} />`}
+        <path class="random" d=${`M${line(mean)}`} />
         <path class="own" d=${`M${line(probabilities)}`} />
       </svg>
       <figcaption><strong>${TITLE[name]}</strong>: ${words}</figcaption>

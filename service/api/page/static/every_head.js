@@ -2,22 +2,23 @@ import { HeadGrid } from './heads.js'
 import { html } from './preact.js'
 import { Select } from './select.js'
 import { percent } from './values.js'
-import { ORDERS } from './words.js'
+import { ORDERS, TERMS } from './words.js'
 
 /**
  * Every head of every layer, small, in an order that is chosen. `maps` are of one `kind`; they may not be there yet.
- * `query` is the row that an image is seen from. What it contains stands above the thumbnails. Heads that are sinks are
- * `out` where rollout leaves them out. Of a text, `special` says which columns are special tokens.
+ * `query` is the row that an image is seen from. What it contains stands above the thumbnails, and what is `below`
+ * below. Heads that are sinks are `out` where rollout leaves them out. Of a text, `special` says which columns are
+ * special tokens.
  */
 export function EveryHead({
-  maps, figures, kind, query, selection, change, chosen, choose, children, out = false, special,
+  maps, figures, kind, query, selection, change, chosen, choose, children, below, out = false, special,
 }) {
   const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
   const orders = Object.entries(ORDERS).filter(has)
   const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
   return html`
     <h2>Every head</h2>
-    <p class="quiet">The raw attention of each. A click shows one large.</p>
+    <p class="quiet" data-term=${TERMS.heads}>The raw attention of each. A click shows one large.</p>
     <${Select} words="Order" id="order" values=${orders} chosen=${order}
       choose=${(one) => change({ order: one })} />
     ${figures?.sinks?.map(({ layer, head, share }) => html`<p class="quiet" key=${`${layer} ${head}`}>
@@ -37,5 +38,6 @@ export function EveryHead({
       query=${query}
       special=${special}
       colormap=${selection.colormap}
-      own />`}`
+      own />`}
+    ${below}`
 }

@@ -83,12 +83,14 @@ export function HeadGrid({
   const place = heads.findIndex(({ layer, head }) => layer === chosen?.layer && head === chosen?.head)
   const stop = clamp(focused ?? Math.max(place, 0), 0, heads.length - 1)
   const thumbnail = ({ layer, head, number }, at) => {
-    const name = `Layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
+    const seen = `L${layer} H${head}${number !== null ? `, ${short(number)}` : ''}` // speech control hears what is seen
+    const named = `layer ${layer}, head ${head}${number === null ? '' : `, ${figure} ${short(number)}`}`
+    const name = order === 'index' ? named.replace('l', 'L') : `${seen}: ${named}`
     return html`<button type="button" class="thumbnail" aria-label=${name} title=${name}
       aria-pressed=${String(at === place)} tabindex=${at === stop ? 0 : -1} onFocus=${() => setFocused(at)}
       onClick=${() => onChoose({ layer, head })}>
       <canvas style=${{ aspectRatio: String(ratio) }} />
-      ${order !== 'index' && html`<small>L${layer} H${head}${number !== null && `, ${short(number)}`}</small>`}
+      ${order !== 'index' && html`<small>${seen}</small>`}
     </button>`
   }
   const key = (event) => {

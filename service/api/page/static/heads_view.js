@@ -1,6 +1,7 @@
 import { useAsked } from './asked.js'
-import { Curves } from './curves.js'
 import { EveryHead } from './every_head.js'
+import { AsTable } from './figures.js'
+import { useLater } from './lazy.js'
 import { useForgotten } from './look.js'
 import { blocksOf, mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
@@ -10,7 +11,10 @@ import {
 } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
-import { EXPLAINS, STATES, wordsOf } from './words.js'
+import { range, short } from './values.js'
+import { EXPLAINS, FIGURES, STATES, TERMS, wordsOf } from './words.js'
+
+const ORDERS = 5 // random ones that an evaluation is beside
 
 /** Every head of every layer, small; one that is clicked is shown large. */
 export function Heads({ model, selection, change, input, main, objects }) {
@@ -37,31 +41,49 @@ export function Heads({ model, selection, change, input, main, objects }) {
   const image = shown?.key === 'image'
   const row = maps?.[0].objects ? Math.max(maps[0].objects.indexOf(objects.shown), 0)
     : image && shown.query !== 'image' ? pinnedOf(selection) ?? 0 : 0
+  const show = ({ layer, head }) => {
+    change({ method: 'raw', layer: String(layer), heads: String(head) })
+    document.getElementById('look').scrollIntoView({ block: 'nearest' }) // on a phone it is far above
+  }
   return html`<section id="heads" aria-label="Every head" class=${found.busy || stale ? 'stale' : ''}>
     <${EveryHead} maps=${maps} figures=${figures} kind=${shown} selection=${selection} change=${change} chosen=${chosen}
       query=${row} out=${out} special=${found.value?.special}
-      choose=${({ layer, head }) => {
-        change({ method: 'raw', layer: String(layer), heads: String(head) })
-        document.getElementById('look').scrollIntoView({ block: 'nearest' }) // on a phone it is far above
-      }}>
+      choose=${show}
+      below=${maps && figures && html`<${AsTable} table=${() => headsTable(maps, figures, show)} />`}>
       ${found.refusal && !stale && html`<p class="quiet">${found.refusal.message}</p>`}
     <//>
   </section>`
 }
 
+/** Return the figures of every head as a table, whose heads are shown large by a click. */
+function headsTable(maps, figures, show) {
+  const names = Object.keys(FIGURES).filter((name) => figures[name])
+  const sinks = new Set(figures.sinks?.map(({ layer, head }) => `${layer} ${head}`))
+  const heads = maps.flatMap((map, at) => range(map.heads).map((head) => ({ layer: map.layer ?? at, head })))
+  const row = ({ layer, head }) => [
+    `L${layer} H${head}`, ...names.map((name) => Number(short(figures[name][layer][head]))),
+    ...(figures.sinks ? [sinks.has(`${layer} ${head}`) ? 'sink' : ''] : []),
+  ]
+  const head = ['head', ...names.map((name) => FIGURES[name]), ...(figures.sinks ? ['more than half on one'] : [])]
+  return { caption: 'Figures of every head', head, rows: heads.map(row), sorts: true, choose: (at) => show(heads[at]) }
+}
+
 /** Return the options of one map of one row, as an evaluation takes it: of a class, a mask, or the pinned token. */
-function evaluated(model, selection, rows = [], masks) {
+function evaluated(model, given, { rows = [], words } = {}, masks) {
+  const count = words ? words.length : rows.length // an address may name a row that is not there
+  const selection = count && Number(given.row) >= count ? { ...given, row: '' } : given
   const { queries, merge, ...options } = optionsOf(model, selection)
   if (options.heads !== undefined) options.heads = selection.heads.split(',')[0]
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
   const seen = { queries, explains: EXPLAINS.includes(options.attention), rows, masks }
-  return { ...options, ...taskOf(model).scored(model, selection, seen), evaluate: 'deletion,insertion' }
+  return { ...options, ...taskOf(model).scored(model, selection, seen), evaluate: 'deletion,insertion', orders: ORDERS }
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
 export function Evaluation({ model, selection, change, input, main, drawn, objects }) {
   const { stale, asked: { value: answer } } = main
   const [open, setOpen] = useState(false)
+  const { Curves } = useLater(open)
   const { compares, named } = taskOf(model)
   const alone = compares && !(model.inputs.width ? selection.against : selection.pair)
   const kind = kindOf(model, selection)
@@ -73,7 +95,7 @@ export function Evaluation({ model, selection, change, input, main, drawn, objec
   const elsewhere = kind.name !== measured
   const asks = open && !alone && !silent && !several && !rowless && !elsewhere
   const ready = asks && answer?.id && answer.model.name === model.name
-  const query = ready && queryOf(evaluated(model, selection, drawn?.rows, result.candidates?.length))
+  const query = ready && queryOf(evaluated(model, selection, drawn ?? undefined, result.candidates?.length))
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
   const evaluation = found.refusal ? null : found.value?.evaluation
@@ -81,7 +103,7 @@ export function Evaluation({ model, selection, change, input, main, drawn, objec
   const label = named(result, evaluation ?? {}, selection) ?? 'the answer'
   return html`<section id="evaluation" aria-label="Does it matter?">
     <details open=${open} onToggle=${({ target }) => setOpen(target.open)}>
-      <summary>Does it matter?</summary>
+      <summary data-term=${TERMS.measure}>Does it matter?</summary>
       <p class="quiet">
         What becomes of the answer as the hottest parts are deleted, or inserted alone, one after the other.
       </p>
@@ -96,7 +118,7 @@ export function Evaluation({ model, selection, change, input, main, drawn, objec
       ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
-      ${evaluation && html`<div class=${found.busy || stale ? 'stale' : ''}>
+      ${evaluation && Curves && html`<div class=${found.busy || stale ? 'stale' : ''}>
         <${Curves} evaluation=${evaluation} label=${label} parts=${parts} />
       </div>`}
     </details>

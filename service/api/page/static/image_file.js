@@ -1,22 +1,36 @@
-import { blobOf, canvasOf, opaque } from './canvas.js'
+import { blobOf, canvasOf, meanColour, opaque } from './canvas.js'
 import { send } from './service.js'
 
 /** Pixels of a photo that is sent: a model looks at far fewer. */
 export const MOST_PIXELS = 2 ** 21
 
+const DRAWN = 'image/svg+xml'
+const SIDE = 1024 // pixels of the longer side of a drawing of lines
 const SENT = ['image/png', 'image/jpeg', 'image/webp']
 const EXTENSIONS = { 'image/png': 'png', 'image/jpeg': 'jpg', 'image/webp': 'webp' }
 
 /** Return a canvas as a file. `toBlob` would wait until the browser is idle, which takes a second. */
 export const fileOf = (canvas, type = 'image/png') => blobOf(canvas.toDataURL(type, 0.9))
 
+/** Return a drawing of lines as a picture: the browser makes no bitmap of its file. */
+async function drawnOf(file) {
+  const address = URL.createObjectURL(file)
+  const image = Object.assign(new Image(), { src: address })
+  await image.decode().finally(() => URL.revokeObjectURL(address))
+  const { naturalWidth: wide, naturalHeight: high } = image
+  const scale = SIDE / Math.max(wide, high) // of the lines, which are sharp at any
+  const canvas = canvasOf(Math.round(wide * scale) || SIDE, Math.round(high * scale) || SIDE)
+  canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height)
+  return canvas
+}
+
 /**
  * Return an image as what is sent: `blob`, `name`, and the `bitmap` that is shown, upright and opaque; null where the
  * browser cannot read it. A photo is scaled, unless it is to be sent `whole`.
  */
 export async function pictureOf(file, name, { whole = false } = {}) {
-  const read = await createImageBitmap(file).catch(() => null) // the service has the last word on what it is
-  if (!read) return { kind: 'image', blob: file, bitmap: null, name }
+  const read = await (file.type === DRAWN ? drawnOf(file) : createImageBitmap(file)).catch(() => null)
+  if (!read) return { kind: 'image', blob: file, bitmap: null, name } // the service has the last word on what it is
   const bitmap = file.type === 'image/jpeg' ? read : opaque(read)
   const { width, height } = bitmap
   const scale = Math.min(1, Math.sqrt(MOST_PIXELS / (width * height)))
@@ -24,10 +38,10 @@ export async function pictureOf(file, name, { whole = false } = {}) {
   const canvas = canvasOf(Math.round(width * scale), Math.round(height * scale))
   const pen = canvas.getContext('2d')
   pen.drawImage(bitmap, 0, 0, canvas.width, canvas.height)
-  read.close()
+  read.close?.()
   const blob = fileOf(canvas, file.type === 'image/jpeg' || scale < 1 ? 'image/jpeg' : 'image/png')
   const renamed = `${name.replace(/\.\w+$/, '')}.${EXTENSIONS[blob.type]}`
-  return { kind: 'image', blob, bitmap: canvas, name: renamed, scaled: scale < 1, file }
+  return { kind: 'image', blob, bitmap: canvas, name: renamed, scaled: scale < 1, file, pixels: width * height }
 }
 
 const pictures = new Map() // of addresses: each is fetched once
@@ -68,13 +82,5 @@ export function coveredImage(bitmap, { image, rows, columns }, cells) {
 /** Return the mean colour of an image's edge: that of its ground, where it has one. */
 function ground(pen, { width, height }) {
   const strips = [[0, 0, width, 1], [0, height - 1, width, 1], [0, 0, 1, height], [width - 1, 0, 1, height]]
-  const sums = [0, 0, 0]
-  let pixels = 0
-  for (const strip of strips) {
-    const { data } = pen.getImageData(...strip)
-    for (let at = 0; at < data.length; at += 4, pixels++) {
-      for (let channel = 0; channel < 3; channel++) sums[channel] += data[at + channel]
-    }
-  }
-  return `rgb(${sums.map((sum) => Math.round(sum / pixels))})`
+  return meanColour(...strips.map((strip) => pen.getImageData(...strip)))
 }

@@ -1,9 +1,12 @@
+import { AsTable } from './figures.js'
 import { Legend } from './legend.js'
 import { Picture, coldest } from './picture.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
-import { aboveOf, difference, figure, keepMass, percent, placeOf, scaleOf } from './values.js'
+import { aboveOf, difference, extremesOf, figure, keepMass, percent, placeOf, range, scaleOf } from './values.js'
 import { TOUCH } from './words.js'
+
+const sizeOf = ({ rows, columns }) => `${rows} × ${columns}`
 
 /** What is passed to a picture in whose grid the patches of the look have other places. */
 const ELSEWHERE = { query: null, hovered: null, onHover: undefined, onPick: undefined }
@@ -28,10 +31,18 @@ function panelsOf(look, source, { word, object }, { keep, full }, title) {
   })
 }
 
+/** Return the values of a panel as a table of rows and columns of patches. */
+function tableOf({ values, rows, columns, share }) {
+  const row = (at) => [at, ...[...values.subarray(at * columns, (at + 1) * columns)].map((one) => figure(one, share))]
+  return { caption: 'Values of the patches', head: ['row', ...range(columns)], rows: range(rows).map(row) }
+}
+
+/** Return whether a model saw two images in the same place: a crop may follow what stands out. */
+const samePlace = ({ box }, other) => Object.keys(box).every((edge) => box[edge] === other.box[edge])
+
 /** Return the panel of what is more (red) or less (blue) in another look; none where its patches are others. */
 function differenceOf(one, other, full) {
-  const edges = Object.keys(one.image.box)
-  if (edges.some((edge) => one.image.box[edge] !== other.image.box[edge])) return []
+  if (!samePlace(one.image, other.image)) return []
   if (!one.values || one.values.length !== other.values?.length) return []
   const values = difference(other.values, one.values)
   const drawn = { values, cells: values, signed: true, ...scaleOf(values, true, full) }
@@ -110,6 +121,7 @@ export function ImageView({
     }),
   }
   const [first] = panels
+  const tinted = { over: { image: look.image, source, grey: shared.grey }, opacity: shared.opacity }
   const picture = (panel, at) => {
     const alone = own || panel.apart
     const scale = alone ? { top: panel.top, low: undefined } : { top: common.top, low }
@@ -118,8 +130,8 @@ export function ImageView({
     return html`<figure key=${at}>
       <${Picture} ...${panel} ...${shared} ...${scale} ...${places}
         covered=${panel.first ? covered : []} onCover=${panel.first ? cover : undefined}
-        label=${panel.label || 'What it looked at'} />
-      ${panel.apart && html`<${Legend} ...${panel} explains=${false}
+        label=${`Heat map${panel.label && ` ${panel.label}`}, ${sizeOf(panel)} patches; arrow keys move over them`} />
+      ${panel.apart && html`<${Legend} ...${panel} ...${tinted} explains=${false}
         low=${panel.signed ? 0 : coldest(panel.cells ?? [0])} colormap=${selection.colormap} />`}
       ${panel.label && html`<figcaption>
         ${panel.label}${alone && `, up to ${figure(panel.most, panel.share)}`}
@@ -136,8 +148,12 @@ export function ImageView({
   const alike = panels.filter(({ values, rows, columns, second }) =>
     values && !second && rows === look.rows && columns === look.columns)
   const numbers = alike.map(({ values, share }) => figure(values[hovered], share)).join(' · ')
+  const under = covered.includes(hovered) ? ', which is covered' : ''
+  const moved = other && first.values && covered.length > 0 && !samePlace(look.image, other.look.image)
   const lines = [
-    !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}: ${numbers}`,
+    !first.values ? '' : hovered === null ? hint : `In ${placeOf(hovered, look.columns)}${under}: ${numbers}`,
+    first.values && hovered === null ? extremesOf(first.values, look.columns, first.signed, first.share) : '',
+    moved ? 'With these covered, the model takes another part of the picture: its patches lie elsewhere.' : '',
     !explains ? seenFrom(look, at, query, prefix, first.values) : asks ? 'Click to explain this object.' : '',
   ]
   return html`
@@ -145,8 +161,10 @@ export function ImageView({
       ${panels.map(picture)}
     </div>
     ${first.values && html`<${Legend}
-      ...${scale} signed=${first.signed} share=${first.share} colormap=${selection.colormap} explains=${explains} />`}
+      ...${scale} ...${tinted} signed=${first.signed}
+      share=${first.share} colormap=${selection.colormap} explains=${explains} />`}
     <output class="readout">${lines.filter(Boolean).join('\n')}</output>
+    ${first.values && html`<${AsTable} table=${() => tableOf(first)} />`}
     <div class="row">
       ${query !== null && html`<button type="button" id="back" onClick=${() => leave(() => pick(null))}>
         ${ofObjects ? 'Back to the objects' : prefix ? 'Back to the class token' : 'Back to all patches'}

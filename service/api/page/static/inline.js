@@ -6,6 +6,7 @@ import { foundIn, imageLook, mapsOf, statesLook, textLook } from './looks.js'
 import { useObjects } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
+import { Roving } from './roving.js'
 import { Select } from './select.js'
 import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
 import { PartsView } from './states_view.js'
@@ -92,7 +93,7 @@ function headOf(every, { layer, head }) {
 }
 
 function Inline({ seen }) {
-  const [selection, set] = useState(DEFAULTS)
+  const [selection, set] = useState({ ...DEFAULTS, ...seen.drawn })
   const change = (part) => set((old) => ({ ...old, ...part }))
   const { result = {}, heads } = seen
   const attention = seen.attention ?? heads
@@ -192,5 +193,15 @@ function Sent({ picture, text }) {
   </section>`
 }
 
+/** Some looks that were kept, one after the other. */
+function Looks({ looks }) {
+  const [at, go] = useState(0)
+  const button = ({ name }, number) => html`<button type="button" key=${number} aria-pressed=${String(number === at)}
+    onClick=${() => go(number)}>${name}</button>`
+  return html`
+    ${looks.length > 1 && html`<${Roving} class="row looks" aria-label="Looks">${looks.map(button)}<//>`}
+    <${Inline} key=${at} seen=${looks[at]} />`
+}
+
 const seen = JSON.parse(document.getElementById('seen').textContent)
-render(html`<${Inline} seen=${seen} />`, document.getElementById('app'))
+render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))

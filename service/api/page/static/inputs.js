@@ -1,11 +1,12 @@
 import { examplePicture } from './image_file.js'
 import { html, useEffect, useRef, useState } from './preact.js'
+import { Roving } from './roving.js'
 import { taskOf } from './tasks.js'
 
 const THUMB = 88 // pixels of an example's longer side
 
-/** A text, and a second one where the task takes two. */
-export function TextInput({ model, input, take }) {
+/** A text, and a second one where the task takes two. `typed` is told what was not asked yet. */
+export function TextInput({ model, input, take, typed }) {
   const [text, setText] = useState(input?.text ?? '')
   const [pair, setPair] = useState(input?.pair ?? '')
   useEffect(() => {
@@ -13,6 +14,7 @@ export function TextInput({ model, input, take }) {
     setPair(input?.pair ?? '')
   }, [input?.text, input?.pair])
   const { second } = taskOf(model)
+  typed.current = text === (input?.text ?? '') ? '' : text
   const send = (event) => {
     event.preventDefault()
     take({ text, pair: second ? pair : '' })
@@ -45,13 +47,14 @@ export function Examples({ examples, chosen, choose, name = 'example' }) {
     onClick=${() => choose(String(at))}>
     ${image ? html`<${ExamplePicture} address=${image} />` : pair ? `${text} / ${pair}` : text}
   </button>`
-  return html`<div class="examples" role="group"
-    aria-label=${name === 'example' ? 'Examples' : 'Examples to compare with'}>${examples.map(button)}</div>`
+  return html`<${Roving} class="examples"
+    aria-label=${name === 'example' ? 'Examples' : 'Examples to compare with'}>${examples.map(button)}<//>`
 }
 
 /** A picture of an example, small. */
 export function ExamplePicture({ address }) {
   const canvas = useRef(null)
+  const [missing, miss] = useState(false)
   useEffect(() => {
     let gone = false
     examplePicture(address).then(({ bitmap }) => {
@@ -59,8 +62,9 @@ export function ExamplePicture({ address }) {
       const scale = THUMB / Math.max(bitmap.width, bitmap.height)
       Object.assign(canvas.current, { width: bitmap.width * scale, height: bitmap.height * scale })
       canvas.current.getContext('2d').drawImage(bitmap, 0, 0, canvas.current.width, canvas.current.height)
-    }, () => {})
+    }, () => gone || miss(true))
     return () => (gone = true)
   }, [address])
+  if (missing) return html`<small>it did not come</small>`
   return html`<canvas ref=${canvas} width=${THUMB} height=${THUMB}></canvas>`
 }

@@ -59,7 +59,8 @@ export function useLook(model, input, selection, from = null) {
   const refusal = answer.refusal ?? (lost || look.refusal)
   const busy = input === undefined || answer.busy || look.busy || Boolean(waits)
   const again = answer.refusal ? answer.again : look.again
-  return { asked: answer, look: look.value, refusal, busy, stale: busy || Boolean(refusal), again }
+  const stop = () => (answer.stop(), look.stop())
+  return { asked: answer, look: look.value, refusal, busy, stale: busy || Boolean(refusal), again, stop }
 }
 
 /** Ask once more where the service has forgotten an answer; in vain where only the service had its input. */

@@ -71,7 +71,8 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
  * Where they have some of the rows, maps say which; those of blocks are counted. The tokens of objects are their
  * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
- * the text in front of the rows, `subject` names all that is explained.
+ * the text in front of the rows, `subject` names all that is explained, `about` is the row that the answer is about,
+ * `start` the place of the first row on its axis.
  */
 export function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
   const { method } = attention
@@ -108,6 +109,7 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
     signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : until + answer,
+    start: first, about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : 0,
     same: !values && !some && !numbers && kind.query === kind.key,
     numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],

@@ -1,7 +1,7 @@
 import { brushOf, painted, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { opaque } from './colours.js'
 import { html, useMemo, useRef } from './preact.js'
-import { clamp, labelOf } from './values.js'
+import { clamp, labelOf, logarithmic } from './values.js'
 
 const LARGEST = 28 // CSS pixels of a cell's side
 const LABELLED = 12 // pixels of a cell from which it has a label
@@ -55,11 +55,12 @@ function listenersOf({ canvas, high, wide, hovered, pinned, onHover, onPick, rev
 
 /**
  * The full matrix on one canvas, a pixel a cell at least; it scrolls in its box. `hovered` and `pinned` are
- * {row, column}; of a row alone the column is null. Arrow keys move, Enter or a click picks, Escape picks null.
+ * {row, column}; of a row alone the column is null. `log` draws DECADES of values, `zoom` makes cells larger.
+ * Arrow keys move, Enter or a click picks, Escape picks null.
  */
 export function Matrix({
-  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', hovered = null,
-  pinned = null, onHover = () => {}, onPick = () => {}, label,
+  rows: queries, columns: keys, values: given, signed = false, top, colormap = 'viridis', log = false, zoom = 1,
+  hovered = null, pinned = null, onHover = () => {}, onPick = () => {}, label,
 }) {
   const box = useRef()
   const canvas = useRef()
@@ -74,11 +75,12 @@ export function Matrix({
     return Math.min(longest, LONGEST) * CHARACTER + MARGIN
   }), [left, right])
   const upright = above <= UPRIGHT * CHARACTER + MARGIN
-  const { cell, labelled } = cellOf(width, wide, margin, density, high)
+  const { cell, labelled } = cellOf(width * zoom, wide, margin, density, high)
   useDrawing(() => {
-    const image = painted(values, high, wide, opaque(colormap, signed), 0, top, signed)
+    const shown = log ? values.map((value) => Math.sign(value) * logarithmic(Math.abs(value) / top)) : values
+    const image = painted(shown, high, wide, opaque(colormap, signed), 0, log ? 1 : top, signed)
     brushOf(canvas.current, wide, high).putImageData(image, 0, 0)
-  }, [values, high, wide, top, colormap, signed])
+  }, [values, high, wide, top, colormap, signed, log])
 
   const reveal = ({ row, column }) => {
     const area = box.current
@@ -88,14 +90,18 @@ export function Matrix({
     area.scrollTop = near(row * cell, area.scrollTop, area.clientHeight - taken(above))
   }
   const listeners = listenersOf({ canvas, high, wide, hovered, pinned, onHover, onPick, reveal })
-  const names = useMemo(() => labelled && html`
-    <div class=${`matrix-columns${upright ? ' upright' : ''}`}>${right.map((text) => html`<span>${text}</span>`)}</div>
-    <div class="matrix-rows">${left.map((text) => html`<span>${text}</span>`)}</div>`, [labelled, upright, left, right])
+  const names = useMemo(() => {
+    const [beside, over] = [left, right].map((texts) => texts.map((text) => html`<span>${text}</span>`))
+    return labelled && html`
+      <div aria-hidden="true" class=${`matrix-columns${upright ? ' upright' : ''}`}>${over}</div>
+      <div aria-hidden="true" class="matrix-rows">${beside}</div>`
+  }, [labelled, upright, left, right])
   const sizes = { '--cell': `${cell}px`, '--margin': `${margin}px`, '--above': `${above}px` }
   const marks = [[pinned, 'pinned'], [hovered, 'hovered']].filter(([place]) => place && place.row < high)
   return html`<div class=${`matrix${labelled ? ' labelled' : ''}`} ref=${box} style=${sizes}>
     ${names}
-    <div class="matrix-cells" tabindex="0" role="application" aria-label=${label}
+    <div class="matrix-cells" tabindex="0" role="application"
+      aria-label=${`${label}, ${high} rows and ${wide} columns; arrow keys move over them`}
       style=${{ width: `${wide * cell}px`, height: `${high * cell}px` }} ...${listeners}>
       <canvas ref=${canvas} />
       ${marks.map(([{ row, column }, name]) => html`

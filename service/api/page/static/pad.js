@@ -1,26 +1,27 @@
 import { canvasOf } from './canvas.js'
 import { MOST_PIXELS, fileOf, pictureOf } from './image_file.js'
-import { html, useEffect, useRef, useState } from './preact.js'
+import { html, useEffect, useRef } from './preact.js'
 
 const SIDE = 448 // pixels of the drawing's longer side
 const THIN = 14 // a stroke's width is this part of the shorter side
 const TOUCHED = matchMedia('(pointer: coarse)').matches // a phone, whose camera the button opens
 
 /**
- * A pad to draw on, which also takes images that are dropped, pasted, chosen or photographed. `take` is given each as
- * `pictureOf` returns it, or as a promise of it while the browser reads it; null when it is cleared.
+ * A pad to draw on, which also takes images that are chosen or photographed; several lead to `takeSeveral`. `take` is
+ * given each as `pictureOf` returns it, or as a promise of it while the browser reads it; null when it is cleared. Of
+ * more than `most` pixels no photo can be sent as it is.
  */
-export function ImageInput({ picture, take }) {
+export function ImageInput({ picture, take, takeSeveral, most, over }) {
   const pad = useRef(null)
   const pen = usePen(pad, picture, take)
   const load = (file, options) => file && take(pictureOf(file, file.name ?? 'image.png', options))
-  const over = useDropped(load)
   const clear = () => {
     show(pad.current, null)
     take(null)
   }
   const said = !picture ? 'Draw here, or drop or paste an image.'
     : picture.drawing ? 'Your drawing; go on, or clear it.' : picture.name
+  const fits = picture?.scaled && picture.pixels <= most
   const whole = html`<button type="button" class="plain" onClick=${() => load(picture.file, { whole: true })}>
     Send it as it is
   </button>`
@@ -28,10 +29,11 @@ export function ImageInput({ picture, take }) {
     <canvas class="pad" id="pad" ref=${pad} width=${SIDE} height=${SIDE} role="img"
       aria-label="Drawing area; without a pointer, choose an image below" ...${pen}></canvas>
     <p class="quiet">
-      ${said}${picture?.scaled && html` Scaled to ${MOST_PIXELS / 2 ** 20} megapixels. ${whole}`}
+      ${said}${picture?.scaled && html` Scaled to ${MOST_PIXELS / 2 ** 20} megapixels. ${fits && whole}`}
     </p>
     <div class="row">
-      <${FileButton} id="choose" take=${load}>Choose an image<//>
+      <${FileButton} id="choose" take=${load} takeSeveral=${takeSeveral}>Choose an image<//>
+      <${FileButton} id="folder" folder take=${load} takeSeveral=${takeSeveral}>A folder<//>
       ${TOUCHED && html`<${FileButton} id="camera" capture="environment" take=${load}>Camera<//>`}
       <button type="button" id="clear" onClick=${clear}>Clear</button>
     </div>
@@ -80,35 +82,19 @@ function usePen(pad, picture, take) {
   }
 }
 
-/** Take files that are pasted or dropped anywhere; return whether one is dragged over the page. */
-function useDropped(load) {
-  const [over, setOver] = useState(false)
-  useEffect(() => {
-    const paste = (event) => load(event.clipboardData.files[0])
-    const drag = (event) => {
-      if (!event.dataTransfer.types.includes('Files')) return // a text may be dragged elsewhere
-      event.preventDefault() // the browser would leave the page for the file
-      setOver(event.type === 'dragover')
-      if (event.type === 'drop') load(event.dataTransfer.files[0])
-    }
-    const listened = Object.entries({ paste, dragover: drag, dragleave: drag, drop: drag })
-    listened.forEach(([name, listener]) => addEventListener(name, listener))
-    return () => listened.forEach(([name, listener]) => removeEventListener(name, listener))
-  }, [load])
-  return over
-}
-
-/** A button that chooses an image. */
-export function FileButton({ id, capture, take, children }) {
+/** A button that chooses an image, or several where somebody takes them. */
+export function FileButton({ id, capture, folder = false, take, takeSeveral, children }) {
   const file = useRef(null)
   const chosen = () => {
-    take(file.current.files[0])
+    const files = [...file.current.files]
+    if (folder || files.length > 1) takeSeveral(files)
+    else take(files[0])
     file.current.value = '' // the same may be chosen again
   }
   return html`
     <button type="button" id=${id} onClick=${() => file.current.click()}>${children}</button>
     <input type="file" accept="image/*" capture=${capture} aria-label=${children} hidden
-      ref=${file} onChange=${chosen} />`
+      multiple=${Boolean(takeSeveral)} webkitdirectory=${folder} id=${`${id}-file`} ref=${file} onChange=${chosen} />`
 }
 
 /** Leave nothing on the pad but white; return its brush. */

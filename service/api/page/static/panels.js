@@ -1,16 +1,20 @@
+import { Asking } from './asking.js'
 import { Compare } from './compare.js'
 import { LookControls } from './controls.js'
 import { DrawControls } from './drawing.js'
 import { ImageView } from './image_view.js'
 import { Examples, TextInput } from './inputs.js'
+import { Invitation } from './invitation.js'
 import { useDrawn } from './look.js'
 import { Nearest } from './nearest.js'
 import { ImageInput } from './pad.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
+import { Present } from './present.js'
 import { aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed } from './selection.js'
 import { Likeness, OtherInputs } from './second.js'
 import { PartsView, SimilarView } from './states_view.js'
+import { Skip } from './skip.js'
 import { Streaming } from './streaming.js'
 import { taskOf, thresholdOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
@@ -19,21 +23,25 @@ import { percent } from './values.js'
 import { EXPLAINS, NOTHING } from './words.js'
 
 /** What is asked: the model's task, its examples, one's own text or picture, and options of generation. */
-export function Input({ model, selection, change, about, input, take, takeOther }) {
+export function Input({ model, selection, change, about, input, take, takeSeveral, takeOther, given, typed, acts }) {
   const { id, text, example } = selection
   const [turn, setTurn] = useState(0) // of choices of an example: each drops what is typed
   const shown = example || (input && !text && !id ? '0' : '')
   const { title, Options } = taskOf(model)
   const own = model.inputs.width
-    ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take} />`
-    : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} />`
+    ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take}
+      takeSeveral=${takeSeveral} most=${model.limits.image_pixels} over=${given.over} />`
+    : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} typed=${typed} />`
   return html`<section id="input" aria-label="Input">
     <p><strong>${title}</strong> ${model.about}</p>
+    ${model.examples?.length > 0 && html`<${Invitation} acts=${acts} />`}
     <${Examples} examples=${model.examples} chosen=${shown}
       choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
+    ${given.notice && html`<p class="caution" role="alert">${given.notice}</p>`}
     ${own}
     <${OtherInputs} model=${model} selection=${selection} change=${change} take=${takeOther} />
     ${Options && html`<${Options} model=${model} selection=${selection} change=${change} />`}
+    <${Skip} to="controls">Skip to how it is looked at<//>
   </section>`
 }
 
@@ -57,9 +65,13 @@ export function Answers({
   const others = compared.look && compared.answer?.results
   const nothing = main.stale ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : NOTHING[model.state]
+  const said = results && !refusal ? taskOf(model).said(results[0]) : ''
   const replay = !rows ? null : () => play(answer.results[0].tokens.length)
   return html`<section id="answer" aria-label="Answer" tabindex="-1">
-    <div class="row"><h2>Answer</h2><small role="status">${main.busy ? 'asking…' : ''}</small></div>
+    <div class="row"><h2>Answer</h2>
+      <small role="status">${main.busy ? 'asking…' : html`<span class="hidden-words">${said}</span>`}</small>
+      <${Asking} busy=${main.busy} stop=${main.stop} />
+    </div>
     ${problem}
     <div class=${old ? 'stale' : ''}>
       ${results
@@ -81,13 +93,17 @@ export function Answers({
 }
 
 /** What the model looked at, and beside it the look that it is compared with. */
-export function Look({ model, selection, change, main, compared, drawn, objects, playing, second }) {
+export function Look({ model, selection, change, main, compared, drawn, objects, playing, second, about }) {
   const { look, stale, asked: { value: answer } } = main
   const bitmap = look?.answer.input.bitmap
   const beside = useDrawn(compared.look, selection.heads)
   const alike = beside && drawn && Boolean(beside.panels) === Boolean(drawn.panels) // they do not come at the same time
   const other = alike ? { ...compared, look: beside, source: compared.look.answer.input.bitmap } : null
   const shared = { look: drawn, other, selection, change }
+  const go = (step) => {
+    const [at, count] = [Number(selection.example || 0), model.examples?.length ?? 0]
+    if (count) about({ example: String((at + step + count) % count) })
+  }
   const cover = (cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })
   const image = () => html`<${ImageView} ...${shared}
     source=${bitmap}
@@ -116,11 +132,20 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
     && (drawn.states ? states : look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
   const live = answer?.streaming && !main.asked.behind && !main.asked.refusal
   const old = (stale && !live) || (compared.look && compared.busy)
-  return html`<section id="look" aria-label="What it looked at" class=${old ? 'stale' : ''}>
-    <h2>What it looked at</h2>
+  return html`<section id="look" aria-label="What it looked at" tabindex="-1" class=${old ? 'stale' : ''}>
+    <div class="row"><h2>What it looked at</h2>
+      ${drawn && html`<${Present} caption=${captionOf(look)} go=${go} />`}
+    </div>
     ${view?.()}
     ${drawn && html`<${Completeness} maps=${look.attention.maps} />`}
   </section>`
+}
+
+/** Return what is seen in a line: the model, its answer, and how it is looked at. */
+function captionOf({ answer, model, options: { attention, layers, heads } }) {
+  const result = answer.results?.[0]
+  const how = [attention, layers !== undefined && `layer ${layers}`, heads !== undefined && `heads: ${heads}`]
+  return [`${model.name}:`, result ? `${taskOf(model).said(result)};` : '', how.filter(Boolean).join(', ')].join(' ')
 }
 
 /** The second text, where both sides of a likeness are explained. */
@@ -159,7 +184,7 @@ function editOf({ answer: { input }, model }, change) {
 export function Controls({ models, model, selection, change, main, input }) {
   const kind = kindOf(model, selection)
   const shared = { model, selection, change }
-  return html`<section id="controls" aria-label="Controls">
+  return html`<section id="controls" aria-label="Controls" tabindex="-1">
     <${LookControls} ...${shared} labels=${main.asked.value?.results?.[0].labels} />
     <${Compare} ...${shared} models=${models} input=${input} />
     <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'}

@@ -1,5 +1,5 @@
 import { Boxes, objectAt } from './boxes.js'
-import { brushOf, mixed, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
+import { brushOf, meanColour, mixed, painted, smoothed, useDensity, useDrawing, useSame, useSize } from './canvas.js'
 import { translucent } from './colours.js'
 import { html, useMemo, useRef, useState } from './preact.js'
 import { clamp, lengthOf } from './values.js'
@@ -41,13 +41,8 @@ function makeGrey(brush, { width, height, box }) {
   brush.globalCompositeOperation = 'source-over'
 }
 
-/**
- * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the ground
- * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone. In place of heat
- * there may be `colours` (red, green and blue, cell), from 0 to 1.
- */
-export function drawPicture(canvas, drawn) {
-  const { image, source, cells, colours, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
+/** Draw what lies under the heat; return the brush and its scale across. */
+function drawGround(canvas, { image, source, grey }) {
   const frame = frameOf(image)
   const [scale, down] = [canvas.width / frame.width, canvas.height / frame.height]
   const brush = canvas.getContext('2d')
@@ -61,8 +56,35 @@ export function drawPicture(canvas, drawn) {
     brush.imageSmoothingEnabled = Math.max(image.width, image.height) > CRISP
     brush.drawImage(source, 0, 0, image.width, image.height)
   }
-  if (!cells && !colours) return
   if (grey) makeGrey(brush, image)
+  return [brush, scale]
+}
+
+const JUDGED = 64 // pixels of a side of the ground of which the mean is taken
+
+/** Return the mean colour of what lies under the heat, as a style's colour: what a legend is drawn over. */
+export function groundOf({ image, source, grey }) {
+  const { box, width, height } = image
+  const frame = frameOf(image)
+  const canvas = new OffscreenCanvas(JUDGED, JUDGED)
+  canvas.getContext('2d', { willReadFrequently: true }) // else the pixels come from the graphics card, which takes long
+  const [brush] = drawGround(canvas, { image, source, grey })
+  const across = (x) => Math.round(((clamp(x, 0, width) - frame.left) / frame.width) * JUDGED)
+  const down = (y) => Math.round(((clamp(y, 0, height) - frame.top) / frame.height) * JUDGED)
+  const [left, top] = [across(box.left), down(box.top)]
+  const [wide, high] = [Math.max(across(box.right) - left, 1), Math.max(down(box.bottom) - top, 1)]
+  return meanColour(brush.getImageData(left, top, wide, high))
+}
+
+/**
+ * Draw an image, and over it the heat of its cells, on a canvas of any size. The hotter a cell, the less of the ground
+ * is seen: the rule of the service's png, whose `smooth` is on. `cells` may be null: the image alone. In place of heat
+ * there may be `colours` (red, green and blue, cell), from 0 to 1.
+ */
+export function drawPicture(canvas, drawn) {
+  const { image, cells, colours, rows, columns, low, top, signed, colormap, opacity, smooth, grey } = drawn
+  const [brush, scale] = drawGround(canvas, { ...drawn, grey: grey && Boolean(cells ?? colours) })
+  if (!cells && !colours) return
   const { left, top: above, right, bottom } = image.box
   const [wide, high] = [right - left, bottom - above]
   const fine = Math.min(scale, FINEST / Math.max(wide, high))

@@ -1,24 +1,55 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
-import { hasKey, keepKey } from './service.js'
+import { hasKey, keepKey, STOPPED } from './service.js'
 
-/** A refusal in its own words; where it says when to try again, the seconds count down. */
-export function Problem({ refusal, again, askKey }) {
+const TEMPORARY = [0, 408, 429, 500, 502, 503, 504, STOPPED]
+const BY_ITSELF = [0, 429, 502, 503, 504] // of these it is asked again
+const [FIRST, LONGEST] = [5, 60] // seconds before, where the service says nothing; each time twice as many
+
+/** Return the seconds that are left until a refused question is asked again by itself, 0 where it is not. */
+function useAgain(refusal, again) {
   const [left, setLeft] = useState(0)
+  const tries = useRef(0)
+  const ask = useRef(again)
+  ask.current = again
   useLayoutEffect(() => {
-    if (!refusal?.wait) return setLeft(0)
-    const end = Date.now() + 1000 * refusal.wait
-    setLeft(refusal.wait)
-    const timer = setInterval(() => setLeft(Math.max(0, Math.ceil((end - Date.now()) / 1000))), 250)
-    return () => clearInterval(timer)
+    if (!refusal) tries.current = 0
+    const { status, wait } = refusal ?? {}
+    if (!wait && !BY_ITSELF.includes(status)) return setLeft(0)
+    const seconds = wait || Math.min(FIRST * 2 ** tries.current++, LONGEST)
+    const end = Date.now() + 1000 * seconds
+    const now = () => {
+      stop()
+      ask.current()
+    }
+    const tick = () => {
+      const rest = Math.max(0, Math.ceil((end - Date.now()) / 1000))
+      setLeft(rest)
+      if (!rest) now()
+    }
+    const timer = setInterval(tick, 250)
+    const stop = () => {
+      clearInterval(timer)
+      removeEventListener('online', now)
+    }
+    if (status === 0) addEventListener('online', now) // the network is back
+    setLeft(seconds)
+    return stop
   }, [refusal])
-  const temporary = refusal && (refusal.wait || [0, 408, 429, 500, 502, 503, 504].includes(refusal.status))
+  return left
+}
+
+/** A refusal in its own words; what is temporary is asked again by itself, and the seconds until then count down. */
+export function Problem({ refusal, again, askKey }) {
+  const left = useAgain(refusal, again)
   const tryAgain = () => {
     again()
     document.getElementById('answer')?.focus() // the button will be gone
   }
-  const button = html`<button type="button" id="again" disabled=${left > 0} onClick=${tryAgain}>
-    ${left ? `Try again in ${left} s` : 'Try again'}
-  </button>`
+  const waits = left > 0 && Boolean(refusal?.wait) // the service would refuse it before
+  const temporary = refusal && (refusal.wait || TEMPORARY.includes(refusal.status))
+  const button = html`<button type="button" id="again" disabled=${waits} onClick=${tryAgain}>
+    ${waits ? `Try again in ${left} s` : 'Try again'}
+  </button> ${left > 0 && !waits && html`<small>by itself in ${left} s</small>`}`
   return html`<div id="problem">
     ${refusal && html`<div class="problem">
       <span role="alert">${refusal.message}</span> ${temporary && button}

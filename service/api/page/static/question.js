@@ -1,6 +1,7 @@
 import { blobOf } from './canvas.js'
 import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
+import { PENDING } from './selection.js'
 import { ask, BROKEN, listen, Refusal, stored } from './service.js'
 import { taskOf } from './tasks.js'
 
@@ -14,7 +15,7 @@ const pictures = new Map() // by the id of their answers, or promises of them
  * it, the same one each time.
  */
 export function inputOf(model, { id, text, pair, example }, picture) {
-  if (id === 'new') return picture
+  if (PENDING.includes(id)) return picture
   if (id) return pictures.get(id) ?? restored(id)
   if (text) return { kind: 'text', text, pair }
   const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]

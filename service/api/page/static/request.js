@@ -80,7 +80,7 @@ export function Request({ look, selection, stale, again }) {
       <small>${short(answer.milliseconds)} ms, ${answer.bytes} bytes</small>
       ${Object.keys(shown).map(tab)}
     </div>
-    <pre ref=${code} tabindex="0" aria-label="The request as code">${shown[language]}</pre>
+    <pre ref=${code} tabindex="0" role="group" aria-label="The request as code">${shown[language]}</pre>
     <div class="row">
       <button type="button" id="copy" onClick=${copy}>Copy</button>
       ${FORMS.map(saver)}

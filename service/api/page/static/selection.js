@@ -12,12 +12,18 @@ export const DEFAULTS = {
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
-  view: '', order: 'index', own: '', special: '', keep: '1', only: '', // how it is drawn
+  view: '', order: 'index', own: '', special: '', keep: '1', only: '', log: '', zoom: '1', // how it is drawn
   colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
   compare: '', with: '', covered: '', // with another method, layer, model or input
   max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
   source_language: '', target_language: '',
 }
+
+/** What a selection has in place of an answer's id, while there is none of the picture that was drawn last. */
+export const DRAWN = 'drawn'
+
+/** The same, of whatever picture was given last. */
+export const PENDING = ['new', DRAWN]
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
 export const aboutAnother = (part) => ({
@@ -25,14 +31,32 @@ export const aboutAnother = (part) => ({
   compare: '', with: '', covered: '', ...part,
 })
 
-/** Return a part of a selection that begins to ask another model. */
-export const aboutModel = (model) => ({
+/** Return a part of a selection that begins to ask another model, about an input that it reads, too (`kept`). */
+export const aboutModel = (model, kept = {}) => ({
   ...aboutAnother({
-    model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean', method: '',
-    threshold: '',
+    ...kept, model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean',
+    method: '', threshold: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
+
+/** Return a selection without what its model does not have: an address may be anybody's, or of another version. */
+export function within(model, selection) {
+  const kind = kindOf(model, selection)
+  const { rows = 0, columns = 0 } = kind.grid ?? {}
+  const cells = rows * columns
+  const listed = Array.isArray(model.labels)
+  const count = (listed ? model.labels.length : model.labels) || Infinity // of a model without classes: positions
+  const targets = selection.target.split(',').filter((one) =>
+    (/^\d+$/.test(one) ? Number(one) < count : !listed || model.labels.includes(one)))
+  return {
+    ...selection,
+    row: cells && kind.query === 'image' && Number(selection.row) >= cells ? '' : selection.row,
+    heads: headsOf(selection).every((head) => head < kind.heads) ? selection.heads : 'mean',
+    target: targets.join(),
+    covered: cells ? coveredOf(selection).filter((cell) => cell < cells).join() : selection.covered,
+  }
+}
 
 /** Return the row that is pinned, null without one. */
 export const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
@@ -159,8 +183,7 @@ export function comparisonsOf(models, model, selection, input) {
   const sees = ({ inputs }) => Boolean(inputs.width)
   const byId = EXPLAINS.includes(method) && Boolean(selection.against) // which another model does not know
   const asks = input?.kind !== 'kept' && !byId
-  const alike = models.filter((one) => asks && one.name !== model.name && one.task === model.task
-    && sees(one) === sees(model))
+  const alike = models.filter((one) => asks && one.name !== model.name && sees(one) === sees(model))
   return [
     ['', 'nothing'],
     ...methods.map((one) => [`method:${one}`, `method ${one}`]),

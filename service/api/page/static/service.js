@@ -3,6 +3,9 @@ const KEY = 'regard-key'
 /** The words for an answer that ended too early. */
 export const BROKEN = 'The answer broke off. Is the service still there?'
 
+/** The status of what somebody stopped: none of the service's. */
+export const STOPPED = 499
+
 /** What the service refused, in its words: `status`, and `wait`, seconds until it may be tried again. */
 export class Refusal extends Error {
   constructor(status, message, wait = null) {

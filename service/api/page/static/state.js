@@ -3,13 +3,20 @@ import { useAsked } from './asked.js'
 import { coveredImage } from './image_file.js'
 import { useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { modelsOf } from './question.js'
+import { PENDING } from './selection.js'
 
 const WARMING = 1000 // milliseconds between two looks at models that are warming up
 const STEP = 500 // milliseconds of a step that is played
 
+/** Return the selection of a page that is opened: it has no picture that was not answered before. */
+function beginning() {
+  const selection = readAddress()
+  return PENDING.includes(selection.id) ? { ...selection, id: '' } : selection
+}
+
 /** Return the selection, which is the page's address, and what changes a part of it. */
 export function useSelection() {
-  const [selection, setSelection] = useState(readAddress)
+  const [selection, setSelection] = useState(beginning)
   useEffect(() => {
     const back = () => setSelection(readAddress())
     addEventListener('popstate', back)

@@ -61,7 +61,8 @@ export function SimilarView({ look: { sides }, sources, selection, change }) {
           label=${words(number) || 'Parts that are alike'} />
       </figure>`)}
     </div>
-    <${Legend} ...${scale} colormap=${colormap} />
+    <${Legend} ...${scale} colormap=${colormap} opacity=${Number(opacity)}
+      over=${{ image: sides[0].image, source: sources[0], grey }} />
     <output class="readout">
       ${[`Like ${placeOf(at.cell, sides[at.side].columns)}${words(at.side) && ` of ${words(at.side)}`}.`, nearest, hint]
         .filter(Boolean).join('\n')}

@@ -1,6 +1,7 @@
 import { Classes, GenerationOptions, Masks, Vector, Written } from './answer.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
+import { percent, short } from './values.js'
 import { RATHER } from './words.js'
 
 const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
@@ -43,7 +44,8 @@ function maskOf(model, selection, { explains, rows, masks }) {
  * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
  * What explains it has `explained(model, selection, method)` as options. An evaluation is of one score: it has the
  * options `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says
- * whose.
+ * whose. `best(result)` is the surest part of the answer, as {name, share}, where there is one, and `said(result)` the
+ * answer in one sentence.
  */
 const CLASSES = {
   field: 'labels',
@@ -55,6 +57,11 @@ const CLASSES = {
   scored: (model, selection, { queries }) =>
     (queries === undefined ? {} : { queries: queries === 'all' ? rowOf(selection) : queries }),
   named: ({ labels }, { target }) => labels?.find(({ index }) => index === target)?.label,
+  best: ({ labels: [best] = [] }) => best && { name: best.label, share: best.probability, score: best.score },
+  said(result) {
+    const { name, share, score } = this.best(result) ?? {}
+    return name === undefined ? '' : `${name}, ${share === undefined ? short(score) : percent(share)}`
+  },
 }
 const OBJECTS = {
   ...CLASSES,
@@ -68,6 +75,12 @@ const OBJECTS = {
   scored: (model, selection, { queries }) =>
     ({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
   named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
+  best: ({ objects = [] }) => ({
+    name: objects.map(({ label }) => label).join(', ') || 'nothing',
+    share: objects.length ? Math.min(...objects.map(({ probability }) => probability)) : undefined,
+  }),
+  said: ({ objects = [] }) => (objects.length
+    ? `${objects.length} objects: ${objects.map(({ label }) => label).join(', ')}` : 'Nothing found'),
 }
 /** Return what an embedding is compared with: a second picture by its answer's id, or a second text. */
 const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
@@ -87,6 +100,8 @@ const VECTOR = { // `compares`: its score is how alike two texts are
   compares: true,
   explained: likenessOf,
   scored: againstOf,
+  best: () => null,
+  said: ({ embedding }) => embedding && `A vector of ${embedding.length} numbers`,
 }
 const MASKS = {
   ...CLASSES,
@@ -94,7 +109,14 @@ const MASKS = {
   View: Masks,
   scored: (model, selection, { queries, ...seen }) => // the row of the mask is among all
     ({ target: maskOf(model, selection, seen), ...(queries !== undefined && { queries: 'all' }) }),
-  named: ({ candidates }, { mask }) => (candidates?.length > 1 && mask !== undefined ? `mask ${mask + 1}` : null),
+  named: ({ candidates }, { mask = 0, target }) => {
+    const word = candidates?.[mask]?.find(({ token }) => token === target)?.text.trim()
+    return candidates?.length > 1 ? `${word ?? ''} (mask ${mask + 1})`.trim() : word
+  },
+  best: ({ candidates = [] }) => ({
+    name: candidates.map(([best]) => best.text.trim()).join(', '),
+    share: candidates.length ? Math.min(...candidates.map(([best]) => best.probability)) : undefined,
+  }),
 }
 const WRITTEN = { // `streams`: it comes token by token
   ...CLASSES,
@@ -105,6 +127,11 @@ const WRITTEN = { // `streams`: it comes token by token
   options: generationOf,
   scored: (model, selection) => ({ target: rowOf(selection) }),
   named: ({ tokens }, evaluation, selection) => tokens?.[rowOf(selection)]?.text,
+  best: ({ text, tokens = [] }) => ({
+    name: text,
+    share: tokens.length ? Math.min(...tokens.map(({ log_probability: log }) => Math.exp(log))) : undefined,
+  }),
+  said: ({ text }) => text ?? '',
 }
 const TASKS = { // `title` is the question, `second` what a second text is
   'image-classification': { ...CLASSES, title: 'What is in the image?' },

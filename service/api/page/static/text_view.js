@@ -1,11 +1,13 @@
 import { SERIES } from './colours.js'
+import { AsTable } from './figures.js'
 import { Legend } from './legend.js'
 import { Lines } from './lines.js'
 import { Matrix } from './matrix.js'
 import { html, useEffect, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
+import { Roving } from './roving.js'
 import { InPlace, readout } from './tokens.js'
-import { difference, keepMass, largest, range, without } from './values.js'
+import { difference, keepMass, labelOf, largest, range, short, without } from './values.js'
 import { TOUCH, wordsOf } from './words.js'
 
 const VIEWS = { place: 'in place', lines: 'lines', matrix: 'matrix' }
@@ -66,12 +68,27 @@ function panelsOf(look, compared, { here, there, comparable }, own) {
   return panels.map((panel, at) => ({ ...panel, top: own || panel.apart ? tops[at] : shared }))
 }
 
+/** Return one row as a table: a line for each token, with a value for each series. */
+function rowTable({ rows, columns, series }, row) {
+  const line = (token, at) =>
+    [labelOf(token), ...series.map(({ values }) => Number(short(values[row * columns.length + at])))]
+  const head = ['token', ...series.map(({ name }) => name)]
+  return { caption: `From “${labelOf(rows[row])}”`, head, rows: columns.map(line), sorts: true }
+}
+
+/** Return the whole matrix as a table, of the first series. */
+function matrixTable({ rows, columns, series: [{ values }] }) {
+  const line = (token, row) => [
+    labelOf(token), ...columns.map((_, at) => Number(short(values[row * columns.length + at])))]
+  return { caption: 'The matrix', head: ['', ...columns.map(labelOf)], rows: rows.map(line) }
+}
+
 /**
  * What was looked at in a text: in place, by lines, as a matrix; of several heads, and beside another look. `point` is
  * told which row is hovered, by its number, null for none.
  */
 export function TextView({ look: whole, other, selection, change, kind, playing, edit, point = () => {} }) {
-  const { own, colormap } = selection
+  const { own, colormap, log, zoom } = selection
   const view = selection.view || (whole.numbers ? 'matrix' : 'place') // objects have no place in a text
   const [hovered, setHovered] = useState(null)
   const [hoveredColumn, setHoveredColumn] = useState(null)
@@ -89,14 +106,15 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const last = look.rows.length - 1
   const shownRow = (at) => (at === null || !look.kept.includes(at) ? null : look.kept.indexOf(at))
   const pinned = shownRow(pinnedOf(selection))
-  const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? 0, last)
+  const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? shownRow(whole.about) ?? 0, last)
   const column = hoveredColumn < look.columns.length ? hoveredColumn : null
   const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
   const hover = (at) => {
     setHovered(at)
     point(at === null ? null : look.kept[at])
   }
-  const shared = { view, hovered, pinned, column, colormap, hover, point: setHoveredColumn, pin }
+  const matrix = { log: Boolean(log), zoom: Number(zoom) }
+  const shared = { view, hovered, pinned, column, colormap, ...matrix, hover, point: setHoveredColumn, pin }
   const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
     ${label && html`<figcaption>${label}</figcaption>`}
     <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
@@ -112,13 +130,18 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
       ${panels.map(panel)}
     </div>
     <output class="readout">${look.series.map(said).join('\n')}</output>
+    <${AsTable} key=${view} table=${() => (view === 'matrix' ? matrixTable(look) : rowTable(look, row))} />
     ${editable && html`<${Edit} token=${token} edit=${edit} />`}
     ${view === 'matrix' && html`
       <p class="quiet">
         ${look.alike ? 'How like rows and columns are' : wordsOf(kind).rows}
         ${look.apart && '; the 1 that each row’s own entry starts with is taken off'}
       </p>
-      <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap}
+      <label>Zoom <input type="range" id="zoom" name="zoom" min="1" max="8" step="1" value=${zoom}
+        onInput=${({ target }) => change({ zoom: target.value })} /></label>
+      <label class="box"><input type="checkbox" name="log" checked=${Boolean(log)}
+        onChange=${({ target }) => change({ log: target.checked ? '1' : '' })} /> logarithmic colours</label>
+      <${Legend} top=${panels[0].top} signed=${look.signed} colormap=${colormap} log=${Boolean(log)}
         explains=${look.explains} />`}
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
@@ -128,10 +151,10 @@ function Tabs({ view, change, explains, alike, what }) {
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
   const meaning = explains ? `What each ${what} contributed to the marked one.`
     : `What the marked ${what} ${alike ? 'is like' : 'looks at'}.`
-  return html`<div class="tabs" role="group" aria-label="View">
+  return html`<${Roving} class="tabs" aria-label="View">
     ${Object.entries(VIEWS).map(tab)}
     <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
-  </div>`
+  <//>`
 }
 
 const colourOf = ({ head }, at) => SERIES[(head ?? at) % SERIES.length]
@@ -143,7 +166,7 @@ function Swatches({ series }) {
 }
 
 /** One look in the view that is chosen. `hover` is given the row under the pointer, `point` the column. */
-function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover, point, pin }) {
+function Drawn({ view, look, row, hovered, pinned, column, top, colormap, log, zoom, hover, point, pin }) {
   const { rows, columns, series, signed, explains, alike } = look
   if (view === 'lines') {
     const coloured = series.map((one, at) => ({ ...one, signed, colour: colourOf(one, at) }))
@@ -152,7 +175,7 @@ function Drawn({ view, look, row, hovered, pinned, column, top, colormap, hover,
   }
   const matrix = ({ name, values }) => html`<${Matrix} key=${name}
     rows=${rows} columns=${columns} values=${values} signed=${signed} top=${top} colormap=${colormap}
-    hovered=${hovered === null ? null : { row: hovered, column }}
+    log=${log} zoom=${zoom} hovered=${hovered === null ? null : { row: hovered, column }}
     pinned=${pinned === null ? null : { row: pinned }}
     onHover=${(cell) => (hover(cell?.row ?? null), point(cell?.column ?? null))}
     onPick=${(cell) => pin(cell?.row ?? null)}

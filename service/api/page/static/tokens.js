@@ -1,9 +1,9 @@
 import { useSame } from './canvas.js'
 import { AGAINST, FOR } from './colours.js'
 import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
-import { clamp, labelOf, percent, short } from './values.js'
+import { stepTo } from './roving.js'
+import { directionOf, labelOf, percent, short } from './values.js'
 
-const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity }
 const DEEPEST = 0.45 // share of colour behind a token at most: its text stays readable in light and dark
 const SURE = 0.5 // a generated token less likely than this is marked
 
@@ -84,13 +84,15 @@ export function TokenList({
   }
   const key = (event) => {
     if (event.key === 'Escape') onPick(null)
-    else if (event.key in STEPS) {
-      const next = clamp(Number(of(event)?.dataset.at ?? 0) + STEPS[event.key], 0, tokens.length - 1)
+    else {
+      const next = stepTo(event, Number(of(event)?.dataset.at ?? 0), tokens.length)
+      if (next === undefined) return
       list.current.querySelector(`[data-at="${next}"]`)?.focus()
-    } else return
+    }
     event.preventDefault() // nothing scrolls
   }
-  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} dir="auto" role="group" aria-label=${label}
+  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+    dir=${directionOf(tokens)}
     onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
     onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
     onClick=${(event) => of(event) && onPick(Number(of(event).dataset.at))} onKeyDown=${key}>
@@ -127,6 +129,7 @@ export function InPlace({
   return html`<div class="in-place" ref=${box}>
     <${TokenList} key=${same} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
       label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
-    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`} dir="auto">${spans}</p>`}
+    ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}
+      dir=${directionOf(columns)}>${spans}</p>`}
   </div>`
 }

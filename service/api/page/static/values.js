@@ -10,8 +10,22 @@ export function percent(share, digits = 1) {
   return share > 0 && Number(rounded) === 0 ? `<${10 ** -digits}%` : `${rounded}%`
 }
 
+/** Powers of ten that logarithmic colours have below the end of a scale. */
+export const DECADES = 4
+
+/** Return the place of a share on a logarithmic scale of DECADES, 0 to 1. */
+export const logarithmic = (share) => (share > 0 ? Math.max(1 + Math.log10(share) / DECADES, 0) : 0)
+
 /** Return where a cell of a grid is, in words. */
 export const placeOf = (cell, columns) => `row ${Math.floor(cell / columns)}, column ${cell % columns}`
+
+/** Say which cells of a grid are the hottest and the coldest, or which speak most for and against it. */
+export function extremesOf(values, columns, signed, share) {
+  const order = [...values.keys()].sort((one, other) => values[other] - values[one])
+  const named = (cell) => `${placeOf(cell, columns)} (${figure(values[cell], share)})`
+  const [hot, cold] = signed ? ['Most for it', 'most against it'] : ['Hottest', 'coldest']
+  return `${hot}: ${order.slice(0, 2).map(named).join(', ')}; ${cold}: ${named(order.at(-1))}.`
+}
 
 /** Return the cell in the middle of a grid. */
 export const middleOf = ({ rows, columns }) => Math.floor(rows / 2) * columns + Math.floor(columns / 2)
@@ -27,6 +41,14 @@ export const clamp = (value, low, high) => Math.min(Math.max(value, low), high)
 
 /** Return the label of a token where white space must be seen. */
 export const labelOf = ({ text }) => text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥') || '·'
+
+const LEFTWARD = /[\u0591-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc]/ // Hebrew, Arabic, Syriac, Thaana, N'Ko and their like
+
+/** Return the direction of a text by its first token that has a letter and is not special: rtl or ltr. */
+export function directionOf(tokens) {
+  const first = tokens.find(({ text, special }) => !special && /\p{L}/u.test(text))
+  return first && LEFTWARD.test(first.text) ? 'rtl' : 'ltr'
+}
 
 /**
  * Return a map of the service's JSON with its values as one Float32Array (heads, queries, keys): {...map, values,

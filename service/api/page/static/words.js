@@ -58,3 +58,25 @@ export const ORDERS = {
   sink: 'share of one patch, the least first',
   special: 'share on special tokens',
 }
+
+/** Figures of a head: the words for each. */
+export const FIGURES = {
+  entropy: 'entropy', distance: 'distance', special: 'on special tokens', sink: 'most on one patch',
+}
+
+/** What a term of the page means, in one sentence. */
+export const TERMS = {
+  kind: 'The answer may look at the input, or each part of the input at the other parts.',
+  method: 'How it is computed from the model what it looked at.',
+  layer: 'A model is a stack of layers: each looks anew, at what the one before made of the input.',
+  heads: 'A layer looks several times at once; each time is a head, and may look for something else.',
+  mean: 'All heads added up, each counts alike.',
+  max: 'Of each value that of the head that has the largest.',
+  min: 'Of each value that of the head that has the smallest.',
+  target: 'Which answer the heat speaks for.',
+  align: 'A written token has two rows: that of the token before, which chose it, and its own.',
+  measure: 'Taking away what is hottest shows whether the answer rests on it.',
+  fed: 'What is left of the input after scaling, cutting and splitting: the numbers that the model computes with.',
+  inside: 'How a head computes one weight: query times key, softmax, and what it takes of the value.',
+  order: 'Heads of low entropy look at one place, those of high entropy everywhere.',
+}

@@ -160,3 +160,23 @@ def test_a_circle_is_refused(folder):
     (folder / "words.js").write_text("import { double } from './numbers.js'\nexport const shout = double\n")
     with pytest.raises(JoinError, match=r"in a circle, given (words|numbers).js"):
         joined("main.js", folder)
+
+
+def test_a_script_that_comes_behind_another_shares_its_modules_and_has_no_comments(folder):
+    (folder / "late.js").write_text(
+        "/** A comment. */\nimport { double } from './numbers.js'\nimport { html } from './preact.js'\n"
+        "const here = 'http://a//b' // a comment\n// another\n"
+        "window.late = double(4) + String(html`<p />`.type) + here\n"
+    )
+    script = joined("late.js", folder, behind="main.js")
+    assert "comment" not in script
+    assert "another" not in script
+    assert "$preact_js = " not in script
+    assert len(script) < 400
+    said, _, opened = framed(
+        folder, f"{joined('main.js', folder)}</script><script>{script}; document.title = window.late"
+    )
+    with opened() as frame:
+        frame.locator("#seen").wait_for()
+        assert frame.locator("html").evaluate("() => window.late") == "8phttp://a//b"
+    assert said == []

@@ -13,7 +13,7 @@ from service.store import open_store
 
 FILES = [
     "/",
-    f"/page/{JOINED}",
+    *(f"/page/{name}" for name in JOINED),
     "/docs",
     *(f"/page/{path.name}" for path in PAGE.iterdir() if path.name != INDEX),
     *(f"/docs/{path.name}" for path in VIEWER.iterdir() if path.name != INDEX),
@@ -90,8 +90,9 @@ def test_the_first_file_is_served_where_its_links_lead_somewhere(client, path):
 
 
 def test_the_page_loads_its_modules_as_one_script(client):
-    assert re.findall(r"<script.* src=\"(.*?)\"", client.get("/").text) == [f"page/{JOINED}"]
-    assert client.get(f"/page/{JOINED}").text == joined()
+    assert re.findall(r"<script.* src=\"(.*?)\"", client.get("/").text) == ["page/joined.js"]
+    for name, (entry, before) in JOINED.items():
+        assert client.get(f"/page/{name}").text == joined(entry, behind=before)
 
 
 def test_a_file_that_has_changed_is_read_again(client, tmp_path, monkeypatch):
@@ -132,3 +133,11 @@ def test_metrics_count_the_files_under_one_name(client):
         client.get(f"/page/{name}")
     routes = set(re.findall(r'route="(/page[^"]*)"', client.get("/metrics").text))
     assert routes == {"/page/{file}"}
+
+
+def test_the_models_are_asked_for_beside_the_script_where_that_needs_no_key(client, tmp_path):
+    assert client.get("/").headers["link"] == "<v1/models>; rel=preload; as=fetch; crossorigin"
+    (tmp_path / "keys").write_text(64 * "0" + " predict somebody\n")
+    settings = Settings(api_keys=tmp_path / "keys")
+    with TestClient(create_app(settings, {}, open_store(settings))) as guarded:
+        assert "link" not in guarded.get("/").headers

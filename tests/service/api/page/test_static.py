@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.api.page.joined import joined, read
+from service.api.page.joined import COMMENT, joined, read
 from service.api.page.routes import PAGE
 from service.repository.models.tasks import TASKS
 
@@ -40,6 +40,14 @@ def test_a_line_is_short_and_ends_without_semicolon_and_space(name):
     assert [number for number, line in enumerate(lines, 1) if line != line.rstrip()] == []
     if name.endswith(".js"):
         assert [number for number, line in enumerate(lines, 1) if line.endswith(";")] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_left_out_of_a_line_as_its_comment_is_one(name):
+    for line in (PAGE / name).read_text(encoding="utf-8").splitlines():
+        if found := COMMENT.search(line):
+            code = line[: found.start()]
+            assert code.count("'") % 2 == 0 and code.count("`") % 2 == 0, line  # noqa: PT018 # else it is a string's
 
 
 @pytest.mark.parametrize("name", MODULES)
