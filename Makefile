@@ -25,7 +25,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
-  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test soak soak-load soak-fuzz \
+  bench-runtimes bench-maps bench-shapes bench-scale bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
@@ -104,6 +104,12 @@ families-quick: .venv/.dev-$(EXTRA) ## the definitions alone, without a graph: a
 
 page-test: .venv/.dev-$(EXTRA) ## the page in a browser (needs chromium; without it the tests are skipped)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page -n 2 --dist loadfile tests/page $(ARGS)
+
+FIREFOX_MODELS := captions-soft dates-mlm scenes-detr
+page-firefox: ## the page's main jobs in Firefox ESR, as a table (ARGS="--only WORDS" for some of them)
+	@command -v firefox-esr >/dev/null || { echo "Firefox ESR is not installed: apt-get install --no-install-recommends firefox-esr" >&2; exit 1; }
+	@$(MAKE) --silent .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(FIREFOX_MODELS),$(call MANIFEST,$(name)))
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.rigs.page_firefox $(ARGS)
 
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which the others leave out
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)

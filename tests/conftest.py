@@ -70,18 +70,18 @@ def complete(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def light(tmp_path_factory):
-    """The same without the graphs that explain a score, which are most of what a start loads and tries."""
+    """The same without the graphs that explain, which are most of what a start loads and tries."""
     folder = shutil.copytree(ROOT / "model/artifacts", tmp_path_factory.mktemp("light") / "artifacts")
     for file in folder.rglob("manifest.json"):
         edit(file.parent, without_gradients)
-        for role in get_args(GradientMethod):
+        for role in (*get_args(GradientMethod), "inside"):
             (file.parent / f"{role}.onnx").unlink()
     return folder
 
 
 def without_gradients(manifest):
-    """Take the methods that explain a score out of a manifest."""
-    for role in get_args(GradientMethod):
+    """Take the methods that explain a score out of a manifest, and the graph of what is inside."""
+    for role in (*get_args(GradientMethod), "inside"):
         del manifest["graphs"][role]
     for kind in manifest["attention"]:
         kind["methods"] = [method for method in kind["methods"] if method not in get_args(GradientMethod)]

@@ -1,5 +1,6 @@
 """Sources become artifacts: every check can fail, and a failure leaves nothing behind."""
 
+import copy
 import re
 from dataclasses import replace
 from typing import get_args
@@ -17,7 +18,7 @@ from export.checks.comparison import Ledger, failure, run
 from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
 from export.graphs.tracing.torch_export import trace
-from export.pipeline import GRADIENT_GRAPHS, _open_session, export
+from export.pipeline import EXPLAINING_GRAPHS, _open_session, export
 from export.plan import OPTIONAL_METHODS as METHODS
 from model.architectures.gpt import GPTConfig
 from model.architectures.transformer import vaswani
@@ -109,6 +110,7 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
             "relevance.onnx",
             "libra.onnx",
             "integrated.onnx",
+            "inside.onnx",
             "encode.onnx",
             "decode.onnx",
             "tokenizer.json",
@@ -117,7 +119,7 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
     )
     assert [path.name for path in target.parent.iterdir()] == ["7"]
     manifest = read_artifact(target).manifest
-    assert manifest.graphs.keys() == {"predict", "attention", *EXPLAINING, "encode", "decode"}
+    assert manifest.graphs.keys() == {"predict", "attention", *EXPLAINING, "inside", "encode", "decode"}
     assert manifest.verified["cached = uncached"] < 1e-4
     said = capsys.readouterr().out
     for step in ("trace", "weights", "verify", "pack"):
@@ -141,7 +143,7 @@ def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
     manifest = read_artifact(folder).manifest
     assert manifest.version == "1"
     assert {path.name for path in folder.iterdir()} == {
-        "manifest.json", "predict.onnx", "attention.onnx", "weights.bin"
+        "manifest.json", "predict.onnx", "attention.onnx", "inside.onnx", "weights.bin"
     }  # fmt: skip
 
 
@@ -230,7 +232,7 @@ def test_what_generates_is_not_calibrated_and_what_cannot_be_read_is_named(tmp_p
 
 
 def inputs_of(source, role):
-    """Return inputs of a graph: all raw maps, or a class and what speaks against it at a quarter of the path."""
+    """Return inputs of a graph: all raw maps, one cell, or a class and what speaks against it, a quarter of the way."""
     sizes, kinds = source.verified_at[1], source.traced.kinds
     batch = sizes["batch"]
     given = {
@@ -241,6 +243,8 @@ def inputs_of(source, role):
         "point": torch.full((batch,), 0.25),
         "blank": torch.ones(batch),
         COUNT: torch.tensor([3]),
+        "query": torch.ones(batch, dtype=torch.int64),
+        "key": torch.zeros(batch, dtype=torch.int64),
     }
     return [tensor.numpy() for tensor in source.plan(role).example(sizes, 5, given)]
 
@@ -291,7 +295,7 @@ def test_float_graphs_of_an_int8_artifact_have_the_limits_of_floats(tmp_path, mo
     manifest = read_artifact(
         export(classifier(), "1", tmp_path, "int8", force=True, without=["norm", "relevance"], explain_in_float=True)
     ).manifest
-    assert manifest.graphs.keys() == {"predict", "attention", "integrated"}
+    assert manifest.graphs.keys() == {"predict", "attention", "integrated", "inside"}
     limit = re.match(r"left out: libra: score: must agree within ([\d.e-]+), ", str(manifest.verified["libra"]))
     assert float(limit[1]) < 0.001
 
@@ -300,7 +304,7 @@ def test_nothing_is_said_of_float_graphs_where_there_are_none(tmp_path):
     folder = export(classifier(), "1", tmp_path, "int8", force=True, without=EXPLAINING, explain_in_float=True)
     manifest = read_artifact(folder).manifest
     assert manifest.explained is None
-    assert manifest.graphs.keys() == {"predict", "attention"}
+    assert manifest.graphs.keys() == {"predict", "attention", "inside"}
     whole = export(classifier(), "1", tmp_path / "fp32", without=EXPLAINING)
     assert (folder / "weights.bin").stat().st_size < (whole / "weights.bin").stat().st_size
 
@@ -328,10 +332,24 @@ def test_a_method_without_a_graph_is_left_out(tmp_path, monkeypatch):
     def no_rule(*_):
         raise ExportError("gradient: Sin has no gradient here")
 
-    monkeypatch.setitem(GRADIENT_GRAPHS, "libra", no_rule)
+    monkeypatch.setitem(EXPLAINING_GRAPHS, "libra", no_rule)
     manifest = read_artifact(export(classifier(), "1", tmp_path)).manifest
     assert manifest.verified["libra"] == "left out: gradient: Sin has no gradient here"
-    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "integrated"}
+    assert manifest.graphs.keys() == {"predict", "attention", "relevance", "integrated", "inside"}
+
+
+def test_a_graph_of_what_is_inside_that_returns_other_numbers_is_left_out(tmp_path, monkeypatch):
+    right = EXPLAINING_GRAPHS["inside"]
+
+    def of_the_next_layer(base, plan, traced):
+        other = copy.copy(traced)
+        other.kinds = tuple(kind.model_copy(update={"maps": kind.maps[::-1]}) for kind in traced.kinds)
+        return right(base, plan, other)
+
+    monkeypatch.setitem(EXPLAINING_GRAPHS, "inside", of_the_next_layer)
+    manifest = read_artifact(export(classifier(), "1", tmp_path, without=METHODS)).manifest
+    assert manifest.verified["inside"].startswith("left out: inside: encoder: must agree within ")
+    assert manifest.graphs.keys() == {"predict", "attention"}
 
 
 def test_weights_and_predictions_cannot_be_left_out(tmp_path, monkeypatch):

@@ -1,1 +1,1 @@
-"""Rigs: what must hold under load, hostile input, stops, crashes and faults, tried on real processes."""
+"""Rigs: what must hold under load, hostile input, stops, crashes and faults, and in Firefox; on real processes."""

@@ -17,6 +17,8 @@ from tests.rigs import (
     memory,
     mixes,
     overload,
+    page_firefox,
+    page_jobs,
     reload,
     scale,
     sockets,
@@ -26,6 +28,7 @@ from tests.rigs.fuzz import Fuzzed, Prober, Unexpected, hunt
 from tests.rigs.proxy import find
 from tests.rigs.replica import Replica, two_cores
 
+needs_firefox = pytest.mark.skipif(not page_firefox.FIREFOX, reason="firefox-esr is not installed")
 needs_haproxy = pytest.mark.skipif(not find("haproxy"), reason="haproxy is not installed")
 LEAKED = 1 << 18
 
@@ -208,3 +211,31 @@ def test_a_service_that_takes_more_memory_than_it_may_is_found(artifacts):
 def test_the_limit_is_read_from_the_files_of_both_deployments():
     assert memory.shipped_limit() >= memory.bytes_of("1Gi")
     assert [memory.bytes_of(text) for text in ("2g", "2Gi", "512Mi", "64k")] == [2 << 30, 2 << 30, 512 << 20, 64 << 10]
+
+
+def test_without_firefox_its_command_says_in_one_line_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setattr(page_firefox, "FIREFOX", None)
+    monkeypatch.setattr("sys.argv", ["page_firefox"])
+    assert page_firefox.main() == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"{page_firefox.MISSING}\n"
+    assert page_firefox.MISSING in (page_firefox.ROOT / "Makefile").read_text()
+
+
+@needs_firefox
+@pytest.mark.slow
+def test_a_job_is_done_in_firefox_and_one_that_fails_is_said_to(replica, monkeypatch, capsys, tmp_path):
+    def wrong(seen):
+        seen.at(model="dates").evaluate("console.error('a fault of the page')")
+
+    done = next(job for job in page_jobs.JOBS if "Escape" in job.name)
+    jobs = [done, page_jobs.Job("it says a fault", "dates", wrong), page_jobs.Job("no model", "absent", wrong)]
+    monkeypatch.setattr(page_firefox, "JOBS", jobs)
+    monkeypatch.setattr(page_firefox, "PICTURES", tmp_path)
+    results = page_firefox.run(str(replica.http.base_url).rstrip("/"))
+    assert results[done.name] == page_firefox.OK
+    assert "a fault of the page" in results["it says a fault"]
+    assert results["no model"] == page_firefox.LEFT_OUT
+    assert "FAILED" in capsys.readouterr().out
+    assert [picture.name for picture in tmp_path.iterdir()] == ["it-says-a-fault.png"]

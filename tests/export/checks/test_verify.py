@@ -168,7 +168,7 @@ class Constant(ViT):
 def test_a_constant_map_is_refused(tmp_path):
     model = sharpened(vit(VIT))
     model.__class__ = Constant
-    source = classifier(model).without("relevance")  # there is no gradient of it
+    source = classifier(model).without("relevance").without("inside")  # there is no gradient of it, and no score
     with pytest.raises(ExportError, match="attention: encoder is the same for two different inputs"):
         verify(source, opened(written(source, tmp_path)))
 
