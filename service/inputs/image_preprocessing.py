@@ -4,18 +4,31 @@ import io
 import math
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageFile
 
 from contract.input_rules import ImageRule
 from service.errors import Unacceptable, Unsupported
-from service.inputs.image_header import JPEG_SIGNATURE, check_pixels
+from service.inputs.image_header import JPEG_SIGNATURE, PNG_SIGNATURE, check_pixels
 from service.inputs.ink import INK_SEARCH_SIDE, locate_ink
 from service.inputs.model_input import Box, Picture, Pixels
+from service.inputs.png_chunks import needed_chunks
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and its refusal has our words
 
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes an image upright, by its EXIF orientation (Exif 2.32, tag 0x0112)."""
+STEPS = {"L;2": 85, "L;4": 17}
+"""Of greys of 2 and 4 bits: how far apart they are as bytes."""
 ORIENTATION, SIZE = "orientation", "size"  # keys of `Image.info`: the EXIF orientation, and the full size
 DRAFT_PIXELS = (
     2_000_000  # a JPEG of at least this number of pixels is decoded at a reduced scale, if its rule allows that
@@ -67,9 +80,13 @@ def open_image(
     `info` holds the full size. Raises as `decode_image` does.
     """
     known = f"image: must be one of {', '.join(FORMATS)}"
+    is_png = data.startswith(PNG_SIGNATURE)
+    broken = f"image: must be whole, given {len(data)} bytes of which not all can be decoded"
     try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        image = Image.open(io.BytesIO(needed_chunks(data) if is_png else data), formats=FORMATS)
     except Exception as error:  # Pillow raises many classes; some messages hold memory addresses
+        if is_png:
+            raise Unacceptable(broken) from error
         raise Unsupported(f"{known}, given {len(data)} bytes that are none of them") from error
     width, height = image.size
     check_pixels(width, height, max_pixels)
@@ -84,24 +101,41 @@ def open_image(
             )
             step = next(steps, 1)
             image.draft(None, (width // step, height // step))
+        hidden = _hidden_grey(image)
         image.load()
-        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-        ImageOps.exif_transpose(image, in_place=True)
-        upright = _opaque(image)
-        turned = orientation in range(5, 9)
-        upright.info[SIZE] = (height, width) if turned else (width, height)
-        upright.info[ORIENTATION] = orientation if orientation in range(1, 9) else 1
+        found = image.getexif().get(ExifTags.Base.Orientation)
+        orientation = found if found in TURNS else 1
+        upright = _opaque(image, hidden)
+        if orientation in TURNS:
+            upright = upright.transpose(TURNS[orientation])
+        upright.info[SIZE] = (height, width) if orientation in range(5, 9) else (width, height)
+        upright.info[ORIENTATION] = orientation
         return upright
     except MemoryError:  # the decoder process exits with OUT_OF_MEMORY_STATUS
         raise
     except Exception as error:  # as above
-        raise Unacceptable(f"image: must be whole, given {len(data)} bytes of which not all can be decoded") from error
+        raise Unacceptable(broken) from error
 
 
-def _opaque(image: Image.Image) -> Image.Image:
+def _hidden_grey(image: ImageFile.ImageFile) -> int | None:
+    """Return the grey that is transparent in an image of greys that is not loaded yet, as its pixels will be."""
+    hidden = image.info.get("transparency")
+    if not isinstance(hidden, int) or not image.mode.startswith(("L", "I")):
+        return None
+    raw = image.tile[0][3]
+    return hidden * STEPS.get(raw if isinstance(raw, str) else "", 1)
+
+
+def _opaque(image: Image.Image, hidden: int | None = None) -> Image.Image:
+    """Return an image as `L` or `RGB`, with a ground behind what is transparent: the `hidden` grey, among others."""
+    if hidden is not None:
+        image.info.pop("transparency")
+        seen = Image.fromarray(np.where(np.asarray(image) == hidden, 0, 255).astype(np.uint8))
     if image.mode.startswith(("I", "F")):  # 16 bits per pixel: scaled, since converting would clip them
         # whole numbers: as floats of 64 bits, an image of 16 megapixels would take 384 MB
-        return Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8))
+        image = Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8))
+    if hidden is not None:
+        image.putalpha(seen)
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         opaque = np.asarray(layer.convert("L"))[np.asarray(layer.getchannel("A")) > 127]

@@ -239,12 +239,57 @@ def test_too_many_pixels_are_refused_by_the_header():
         decode_image(encoded(Image.new("1", (20000, 20000))), INK, LIMIT)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"hello", b"\x89PNG\r\n\x1a\n", b"GIF89a" + bytes(100), b"%PDF-1.7", bytes(1000)]
-)
+@pytest.mark.parametrize("data", [b"", b"hello", b"GIF89a" + bytes(100), b"%PDF-1.7", bytes(1000)])
 def test_bytes_that_are_no_image_are_refused_without_saying_what_they_are(data):
     with pytest.raises(Unsupported, match=f"image: must be one of JPEG, PNG, WEBP, given {len(data)} bytes"):
         decode_image(data, INK, LIMIT)
+
+
+def test_a_png_that_cannot_be_read_is_not_said_to_be_none():
+    for data in (b"\x89PNG\r\n\x1a\n", b"\x89PNG\r\n\x1a\n" + bytes(100)):
+        with pytest.raises(Unacceptable, match=f"image: must be whole, given {len(data)} bytes"):
+            decode_image(data, INK, LIMIT)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8, 16])
+def test_a_grey_that_is_transparent_is_hidden_at_every_depth(depth):
+    """PNG specification, section 11.3.1: samples are compared with the key in the image's own depth."""
+    shown, hidden = 0, (1 << depth) - 1 if depth < 16 else 300
+    samples = np.full((20, 24), hidden)
+    samples[5:15, 8:16] = shown
+    bits = np.unpackbits(samples.astype(">u2").view(np.uint8).reshape(20, 24, 2), axis=2)[..., -depth:]
+    lines = b"".join(b"\0" + line.tobytes() for line in np.packbits(bits.reshape(20, -1), axis=1))
+    header = struct.pack(">IIBBBBB", 24, 20, depth, 0, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), chunk(b"tRNS", struct.pack(">H", hidden)), chunk(b"IDAT", zlib.compress(lines))]
+    image = open_image(b"\x89PNG\r\n\x1a\n" + b"".join(parts) + chunk(b"IEND", b""), LIMIT)
+    pixels = np.asarray(image.convert("L"))
+    assert (pixels[samples == hidden] == 255).all()  # the ground that ink is put on
+    assert (pixels[samples == shown] == 0).all()
+
+
+def entry(tag, kind, count, value):
+    """An entry of EXIF (TIFF 6.0, section 2)."""
+    return struct.pack("<HHI", tag, kind, count) + value
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        entry(0x128, 2, 2, b"2\0\0\0"),  # a unit as a text
+        entry(0x11A, 2, 3, b"72\0\0"),  # a resolution as a text
+        entry(0x128, 9, 1, struct.pack("<i", -1)),
+    ],
+)
+def test_an_image_is_turned_though_its_exif_could_not_be_written_again(odd):
+    turn = entry(0x112, 3, 1, struct.pack("<HH", 6, 0))
+    exif = b"II*\0\x08\0\0\0" + struct.pack("<H", 2) + turn + odd + bytes(4)
+    image = colours(20, 30)
+    whole = encoded(image, "JPEG", quality=95)
+    data = whole[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 8) + b"Exif\0\0" + exif + whole[2:]
+    picture = open_image(data, LIMIT)
+    assert picture.size == (20, 30)
+    turned = np.asarray(image.transpose(Image.Transpose.ROTATE_270)).astype(int)
+    assert np.abs(np.asarray(picture).astype(int) - turned).mean() < 6
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
