@@ -24,11 +24,12 @@ class Cache(Part):
 
 
 class Sampling(Part):
-    """How tokens are drawn where a request does not say."""
+    """How tokens are drawn: what holds where a request does not say."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_k: Size | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    by_default: bool = Field(True, description="whether they are drawn where a request does not ask for it")
 
 
 class Languages(Part):

@@ -61,7 +61,8 @@ class GenerateOptions(LanguageOptions):
                 top_k=self.top_k or own.top_k,
                 top_p=self.top_p or own.top_p,
             )
-        return default if self.temperature is None and (self.num_beams or 1) == 1 else None
+        drawn = default and default.by_default and self.temperature is None and (self.num_beams or 1) == 1
+        return default if drawn else None
 
     def beams(self, generation: Generation) -> int:
         """Return the beams of a search: by default 1 if it samples or the temperature is 0, else the model's."""

@@ -139,7 +139,7 @@ TEXT = {
         "num_beams": 3,
         "length_penalty": 0.5,
         "early_stopping": "never",
-        "sampling": {"temperature": 0.7, "top_k": 5, "top_p": 0.9},
+        "sampling": {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "by_default": True},
         "min_length": 3,
         "min_new_tokens": 2,
         "forced_first": 4,

@@ -144,7 +144,7 @@ def _check_rules(file: str, rules: Generation, vocabulary: int) -> None:
     tokens = (rules.start, rules.end, rules.forced_first, rules.forced_last, *rules.suppressed, *rules.suppressed_first)
     if outside := [token for token in tokens if token is not None and not 0 <= token < vocabulary]:
         raise CheckpointError(f"{file}: token {outside[0]} is outside the vocabulary of {vocabulary}")
-    if rules.sampling and rules.num_beams > 1:
+    if rules.sampling and rules.sampling.by_default and rules.num_beams > 1:
         raise CheckpointError(
             f"{file}: do_sample with num_beams {rules.num_beams} is not supported; add: --ignore do_sample"
         )
@@ -152,8 +152,8 @@ def _check_rules(file: str, rules: Generation, vocabulary: int) -> None:
 
 TOKEN_KEYS = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
 """Keys that are read from `config.json` if the other file does not have them."""
-
-
+USUAL_TOP_K = 50
+"""Of the reference library, where nobody says otherwise."""
 FILE_KEYS = {
     "default_new_tokens": "max_new_tokens",
     "default_length": "max_length",
@@ -164,11 +164,15 @@ FILE_KEYS = {
 """Our name of a field -> the key in the file."""
 
 
-def _sampling(given: Mapping[str, Any]) -> Sampling | None:
-    if not given.get("do_sample"):
-        return None
-    top_p = given.get("top_p", 1.0)
-    return Sampling(temperature=given.get("temperature", 1.0), top_k=given.get("top_k", 50) or None, top_p=top_p)
+def _sampling(given: Mapping[str, Any]) -> Sampling:
+    """Return how tokens are drawn, by default (`do_sample`) or where a request asks, with the reference's defaults."""
+    top_k = given.get("top_k")
+    return Sampling(
+        temperature=given.get("temperature") or 1.0,  # 0 stands in files that do not sample
+        top_k=USUAL_TOP_K if top_k is None else top_k or None,
+        top_p=given.get("top_p") or 1.0,
+        by_default=bool(given.get("do_sample")),
+    )
 
 
 def _token_list(file: str, given: Mapping[str, Any], name: str) -> tuple[int, ...]:

@@ -160,12 +160,13 @@ class CompletionsOptions(LanguageOptions):
         """
         if "stream_options" in self.model_fields_set and not self.stream:
             raise Unacceptable("stream_options: is for stream")
+        draws = generation.sampling and generation.sampling.by_default
         options = GenerateOptions(
             max_new_tokens=self.max_tokens,
             num_beams=1 if self.temperature == 0 else None,
             temperature=self.temperature,
             # 1 is the default of OpenAI's clients, and asks a model that does not sample for nothing
-            top_p=None if self.top_p == 1 and self.temperature is None and not generation.sampling else self.top_p,
+            top_p=None if self.top_p == 1 and self.temperature is None and not draws else self.top_p,
             alternatives=self.logprobs or 0,
             seed=None if self.seed is None else self.seed % 2**63,
             stream=self.stream,

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
+from contract.generation import Sampling
 from export.errors import CheckpointError
 from model.parts.positions import sinusoids
 from tests.samples.checkpoints import CASES, T, dino, reference, source_of
@@ -247,6 +248,26 @@ def test_an_older_bart_is_forced_to_begin_as_its_configuration_says(saved):
     assert source_of(folder).generation.forced_first == 0
     configured(force_bos_token_to_be_generated=False)(folder)
     assert source_of(folder).generation.forced_first is None
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ({}, Sampling(top_k=50, top_p=1.0, by_default=False)),
+        (
+            {"temperature": 0.5, "top_k": 3, "top_p": 0.9},
+            Sampling(temperature=0.5, top_k=3, top_p=0.9, by_default=False),
+        ),
+        ({"do_sample": False, "temperature": 0.0, "top_k": 0}, Sampling(top_p=1.0, by_default=False)),
+        ({"do_sample": True, "top_k": None, "temperature": 0.7}, Sampling(temperature=0.7, top_k=50, top_p=1.0)),
+    ],
+)
+def test_how_tokens_are_drawn_is_read_though_they_are_not_drawn_by_default(saved, written, wanted):
+    """As `GenerationConfig` of the transformers library has it, whose `generate` draws among 50."""
+    folder = saved("gpt2")
+    edit(folder, "generation_config.json", lambda it: [it.pop(one, None) for one in ("do_sample", "top_k", "top_p")])
+    edit(folder, "generation_config.json", lambda it: it.update(written))
+    assert source_of(folder).generation.sampling == wanted
 
 
 def test_a_tokenizer_without_settings_has_those_of_barts_class(saved):

@@ -8,6 +8,7 @@ from service.options.base import parse
 from service.options.generation import GenerateOptions
 
 DRAWS = Sampling(temperature=0.7, top_k=5, top_p=0.9)
+ASKED = Sampling(temperature=0.7, top_k=5, top_p=0.9, by_default=False)
 
 
 @pytest.mark.parametrize(("given", "shown"), [(-1, "-1"), ("4", '"4"'), ("secret words", None), (4.5, "4.5")])
@@ -27,6 +28,10 @@ def test_a_number_that_is_refused_is_shown_and_a_string_of_digits_as_a_string(gi
         ({"temperature": 0}, DRAWS, None),
         ({"num_beams": 4}, DRAWS, None),
         ({"num_beams": 1}, DRAWS, DRAWS),
+        ({}, ASKED, None),
+        ({"seed": 3, "num_beams": 1}, ASKED, None),
+        ({"temperature": 2}, ASKED, Sampling(temperature=2, top_k=5, top_p=0.9)),
+        ({"top_k": 3}, ASKED, Sampling(temperature=0.7, top_k=3, top_p=0.9)),
         ({"temperature": 2}, None, Sampling(temperature=2)),
         ({"temperature": 2}, DRAWS, Sampling(temperature=2, top_k=5, top_p=0.9)),
         ({"top_k": 3}, None, Sampling(top_k=3)),
