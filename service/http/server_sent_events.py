@@ -16,6 +16,8 @@ from service.http.problems import reason
 from service.http.unread_answers import UnreadAnswers
 
 log = structlog.get_logger()
+SEPARATORS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
+"""U+0085, U+2028 and U+2029: clients that split lines as Python does, such as httpx, end a line there, too."""
 
 
 class EventStream(StreamingResponse):
@@ -92,6 +94,9 @@ class EventStream(StreamingResponse):
             yield one
 
 
-def event(name: str, body: dict[str, object]) -> bytes:
-    """Return one event with a JSON document, arrays included, as its data."""
-    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n\n"
+def event(name: str, body: object) -> bytes:
+    """Return one event with a JSON document, arrays included, as its data. Without a name it has data alone."""
+    data = orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+    for separator, escaped in SEPARATORS:
+        data = data.replace(separator, escaped)
+    return (b"event: " + name.encode() + b"\n" if name else b"") + b"data: " + data + b"\n\n"

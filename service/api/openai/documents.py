@@ -14,6 +14,7 @@ from service.answering.generations import StreamedToken
 from service.api import responses
 from service.api.openai.errors import Errors
 from service.generation.token_selection import Alternatives, Hypothesis
+from service.http.server_sent_events import event
 from service.inputs.tokenization import rest_of
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
@@ -174,17 +175,12 @@ class Chunks:
         choice = self._whole.choice(0, rest, completion.finish_reason, self._whole.logprobs([], [], []))
         last = self._chunk([responses.result(choice, attention)])
         if self._usage:
-            last += _data({**self._frame, "choices": [], "usage": self._whole.usage(answered)})
+            last += event("", {**self._frame, "choices": [], "usage": self._whole.usage(answered)})
         return last + b"data: [DONE]\n\n"
 
     def failed(self, status: int, detail: str) -> bytes:
         """Return the event of a failure."""
-        return _data(self._errors.document(status, detail))
+        return event("", self._errors.document(status, detail))
 
     def _chunk(self, choices: list[Json]) -> bytes:
-        return _data({**self._frame, "choices": choices, **self._usage})
-
-
-def _data(document: Json) -> bytes:
-    """Return an event without a name."""
-    return b"data: " + responses.dump(document) + b"\n\n"
+        return event("", {**self._frame, "choices": choices, **self._usage})

@@ -1,20 +1,16 @@
 """Generated texts as Hugging Face's clients take them: the answers and events of Text Generation Inference."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-
-import orjson
 
 from service.answering.call import Answered
 from service.answering.generations import StreamedToken
 from service.api.pipelines.parameters import GenerationParameters
 from service.generation.token_selection import Hypothesis
+from service.http.server_sent_events import event
 from service.inputs.tokenization import rest_of
 from service.repository.models.generator import Generator
 
 Json = dict[str, object]
-SEPARATORS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
-"""Lines end at these too for httpx, by which InferenceClient reads streams."""
 UNFINISHED: Json = {"generated_text": None, "details": None}
 """What the events before the last one hold."""
 
@@ -58,24 +54,25 @@ class WrittenText:
         if streamed.last:
             return b""
         token = self._token(streamed.token, streamed.text, streamed.log)
-        return _event({"index": streamed.index + 1, "token": token, **UNFINISHED})
+        return event("", {"index": streamed.index + 1, "token": token, **UNFINISHED})
 
     def done(self, answered: Answered[Hypothesis]) -> bytes:
         """Return the event of the last token, with the whole text."""
         (hypothesis,) = answered.shown
         token = self._token(hypothesis.tokens[-1], self._texts(hypothesis)[-1], hypothesis.logs[-1])
-        return _event(
+        return event(
+            "",
             {
                 "index": len(hypothesis.tokens),
                 "token": token,
                 "generated_text": self._text(hypothesis, self.prompt),
                 "details": {**self._details(hypothesis), "input_length": answered.cost},
-            }
+            },
         )
 
     def failed(self, status: int, detail: str) -> bytes:
         """Return the event of a failure."""
-        return _event({"error": detail, "error_type": error_type(status, "generation")})
+        return event("", {"error": detail, "error_type": error_type(status, "generation")})
 
     def _details(self, hypothesis: Hypothesis) -> Json:
         return {
@@ -100,11 +97,3 @@ class WrittenText:
         """Return a token as clients know it. Texts of special tokens are empty, so that all of them make the whole."""
         special = token == self.served.generation.end or self.served.target_tokenizer.is_special(token)
         return {"id": token, "text": text, "logprob": log, "special": special}
-
-
-def _event(body: Mapping[str, object]) -> bytes:
-    """Return one event, which has data and no name."""
-    data = orjson.dumps(body)
-    for separator, escaped in SEPARATORS:
-        data = data.replace(separator, escaped)
-    return b"data: " + data + b"\n\n"

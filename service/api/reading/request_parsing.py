@@ -132,7 +132,9 @@ def _text(given: object) -> Text:
 def check_encoding(request: Request) -> None:
     """Raise Unsupported for a compressed body."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
+        refusal = Unsupported("Content-Encoding: must be identity, compressed bodies are not read")
+        refusal.headers["Accept-Encoding"] = "identity"  # RFC 9110, section 15.5.16
+        raise refusal
 
 
 async def read_document(request: Request, limit: int, settings: Settings) -> dict[str, object]:

@@ -198,3 +198,11 @@ async def test_a_stream_that_is_never_sent_gives_back_what_it_holds():
     held.callback(given_back.set)
     EventStream(numbers(3), failed, 60, held, Exchange(), unread_answers()).close()  # before its task has begun to run
     await given_back.wait()
+
+
+@pytest.mark.parametrize("name", ["", "token"])
+def test_no_line_of_an_event_ends_within_its_data_however_lines_are_split(name):
+    text = "a\u0085b\u2028c\u2029d"
+    sent = event(name, {"text": text}).decode()
+    assert len(sent.splitlines()) == (3 if name else 2)
+    assert json.loads(sent.split("data: ")[1]) == {"text": text}
