@@ -2,6 +2,7 @@
 
 import re
 
+from service.errors import Unacceptable
 from service.inputs.model_input import LanguageTokens
 from service.inputs.text_inputs import MODEL_LANGUAGES
 from service.options.generation import GenerateOptions
@@ -28,6 +29,12 @@ async def find_earlier(store: Store, id: str, owner: str | None) -> StoredReques
         return found
     whole, number = await store.get(named["id"], owner), int(named["number"])
     return whole.only(number) if whole and number < len(whole.inputs) else None
+
+
+def check_one_input(stored: StoredRequest) -> None:
+    """Raise Unacceptable for a request of several inputs, of which only one can be asked about."""
+    if len(stored.inputs) != 1:
+        raise Unacceptable(f"id: must be of one input, given that of {len(stored.inputs)}; ask for ID.0, or another")
 
 
 def languages_of(served: ServedModel, stored: StoredRequest) -> LanguageTokens:

@@ -9,21 +9,25 @@ import numpy as np
 from PIL import Image
 
 from contract.input_rules import ImageRule, TextRule
-from service.answering.call import Call, caller_of
-from service.answering.earlier import languages_of
+from service.answering.call import Call
+from service.answering.earlier import check_one_input, languages_of
 from service.answering.modalities import permit_decoding
 from service.inputs.model_input import ModelInput, cost_of
+from service.options.base import RequestOptions
 from service.repository.models.served_model import ServedModel
 from service.store.stored_request import StoredRequest
 
 
-async def what_was_fed(call: Call[ServedModel], stored: StoredRequest) -> dict[str, object]:
-    """Return what the model was fed of the first input of a stored request, prepared as it was then."""
-    served, modality, caller = call.served, call.modality, caller_of(call.exchange)
-    given = call.inputs[:1]
-    cost = sum(map(cost_of, modality.likely_lengths(given)))
+async def what_was_fed(call: Call[ServedModel], options: RequestOptions, stored: StoredRequest) -> dict[str, object]:
+    """Return what the model was fed of a stored request, prepared as it was then.
+
+    Raises Unacceptable for a request of several inputs, and Busy.
+    """
+    check_one_input(stored)
+    served, modality, caller = call.served, call.modality, call.caller(options)
+    cost = sum(map(cost_of, modality.likely_lengths(stored.inputs)))
     with served.prediction_budget.permit(cost, caller):
-        pending = await modality.prepare(call.state, given, [stored.truncate], languages_of(served, stored))
+        pending = await modality.prepare(call.state, stored.inputs, [stored.truncate], languages_of(served, stored))
         with permit_decoding(pending, caller):
             item = await pending[0].decode()
             show, rule = SHOWN[served.inputs.modality], served.manifest.inputs[0]

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from service.answering.call import Call
-from service.answering.earlier import languages_of
+from service.answering.earlier import check_one_input, languages_of
 from service.answering.modalities import permit_decoding
 from service.answering.predictions import keep
-from service.errors import Unacceptable
 from service.explanations.inside import check_inside_size, inside_answer, resolve_inside
 from service.inputs.model_input import cost_of
 from service.options.inside import InsideOptions
@@ -22,8 +21,7 @@ async def one_step_inside(call: Call[ServedModel], options: InsideOptions, store
     Raises Unacceptable for a request of several inputs, and for what the model has not, TooLarge and Busy.
     """
     state, served, modality = call.state, call.served, call.modality
-    if len(stored.inputs) != 1:
-        raise Unacceptable(f"id: must be of one input, given that of {len(stored.inputs)}; ask for ID.0, or another")
+    check_one_input(stored)
     caller = call.caller(options)
     target = stored.targets[0] if stored.targets else None
     (likely,) = modality.likely_lengths(stored.inputs)

@@ -41,6 +41,7 @@ OPTIONAL = {
     "generation.sampling": None,
     "generation.sampling.temperature": 1.0,
     "generation.sampling.top_k": None,
+    "generation.sampling.by_default": True,
     "generation.sampling.top_p": None,
     "generation.min_length": 0,
     "generation.min_new_tokens": 0,

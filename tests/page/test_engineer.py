@@ -50,11 +50,11 @@ def test_several_pictures_are_a_table_beside_the_labels_of_their_folders(go, tmp
         ["other.png", "7", "3"], ["seven.png", "7", "7"],
     ]  # fmt: skip # what is wrong comes first
     assert "1 of 2 as their labels say" in page.inner_text("#several [role=status]")
-    assert page.locator("#several canvas").count() == 2
+    assert page.locator("#several img").count() == 2
     with page.expect_download() as download:
         page.click("#save-csv")
     download.value.save_as(tmp_path / "set.csv")
-    saved = list(csv.DictReader((tmp_path / "set.csv").read_text().splitlines()))
+    saved = list(csv.DictReader((tmp_path / "set.csv").read_text(encoding="utf-8-sig").splitlines()))
     assert [(one["name"], one["right"]) for one in saved] == [("other.png", "no"), ("seven.png", "yes")]
     page.click("#several tbody button >> nth=0")
     settled(page)
@@ -80,6 +80,8 @@ def test_a_table_of_texts_is_asked_line_by_line(go):
         ("a,b\nc,d", [["a", "b"], ["c", "d"]]),
         ('"a, ""b""",c\r\n', [['a, "b"', "c"]]),
         ('"two\nlines",x\n,y', [["two\nlines", "x"], ["", "y"]]),
+        ('A "good" film,pos\nbad,neg', [['A "good" film', "pos"], ["bad", "neg"]]),
+        ('"open,pos\rbad,neg', [['"open', "pos"], ["bad", "neg"]]),
         ("", []),
     ],
 )
@@ -87,6 +89,31 @@ def test_tables_are_read_as_spreadsheets_write_them(visit, text, fields):
     page = visit().open()
     found = page.evaluate("async (text) => (await import('/page/several.js')).fieldsOf(text, ',')", text)
     assert found == fields
+    tabs = page.evaluate("async () => (await import('/page/several.js')).fieldsOf('a\\t\"b\\n\"c\"\\td', '\\t')")
+    assert tabs == [["a", '"b'], ['"c"', "d"]]
+
+
+def test_a_set_begins_anew_with_a_model_that_reads_other_things_and_says_what_it_does_not_ask(go):
+    page = go(model="dates")
+    posted = []
+    page.on("request", lambda request: request.method == "POST" and posted.append(request.headers["content-type"]))
+    page.evaluate(DROP, [["many.csv", "text/csv", "text\n" + "".join(f"{at} May 2020\n" for at in range(1, 4))]])
+    page.wait_for_selector("#several :text('3 asked')")
+    page.evaluate(DROP, [["formulas.csv", "text/csv", "text\n=1+1\n"]])
+    page.wait_for_selector("#several :text('1 asked')")
+    with page.expect_download() as download:
+        page.click("#save-csv")
+    assert b"'=1+1" in download.value.path().read_bytes()
+    page.evaluate(DROP, [["empty.csv", "text/csv", ""]])
+    page.wait_for_selector("#several :text('None of these files')")
+    posted.clear()
+    page.evaluate(DROP, [["dates.csv", "text/csv", "text\n3 May 2020\n"]])
+    page.wait_for_selector("#several :text('1 asked')")
+    page.select_option("#model", "digits")
+    settled(page)
+    assert "None of these files holds a picture" in page.inner_text("#several")
+    assert set(posted) == {"application/json", "image/png"}
+    assert posted.count("image/png") == 1, "the example, and no text as a picture"
 
 
 def test_figures_of_heads_are_a_table_that_is_sorted_and_leads_to_a_head(go):

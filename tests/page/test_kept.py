@@ -107,7 +107,7 @@ def test_looks_are_named_gone_through_and_saved_in_one_file_that_needs_no_servic
         page.click(f"#example-{example}")
         settled(page)
         page.fill("#sharing [name=name]", name)
-        page.click("#keep")
+        page.click("#keep-look")
         page.wait_for_selector(f"#kept a:text-is('{name}')")
     page.click("#kept a >> nth=0")
     settled(page)
@@ -129,6 +129,36 @@ def test_looks_are_named_gone_through_and_saved_in_one_file_that_needs_no_servic
     assert page.locator("#kept a").all_inner_texts() == ["a seven", "a <three>"]
 
 
+def test_a_file_shows_the_heads_and_the_row_that_are_seen_and_what_they_are_compared_with(go, offline, tmp_path):
+    page = go(model="dates-mlm", method="raw", heads="max", compare="layer:0")
+    page.click("#share")
+    with page.expect_download() as download:
+        page.click("#save-html")
+    download.value.save_as(tmp_path / "regard.html")
+    seen = page.inner_text("#look .readout")
+    assert seen.startswith("“[MASK]”")
+    alone = offline.begin(tmp_path / "regard.html")
+    assert alone.locator(".looks button").count() == 2
+    assert alone.inner_text("#look .readout") == seen
+    alone.click(".looks button >> nth=1")
+    assert alone.inner_text("#look .readout") != seen
+
+
+def test_a_look_that_is_removed_while_another_is_kept_stays_removed(go):
+    page = go(model="digits")
+    page.click("#share")
+    page.click("#keep-look")
+    page.wait_for_selector("#kept a")
+    page.click("#example-1")
+    settled(page)
+    page.route("**/attention/*heads=all*", lambda route: (time.sleep(0.5), route.continue_()))
+    page.click("#keep-look")
+    page.click("#kept button")
+    page.wait_for_selector("#sharing :text('Kept as')")
+    assert page.locator("#kept li").count() == 1
+    assert "3, 95.6%" in page.inner_text("#kept")
+
+
 # Refusals, and waiting
 
 
@@ -142,6 +172,33 @@ def test_once_the_network_is_back_it_is_asked_again(visit):
     page.wait_for_selector("#problem:not(:has(*))", state="attached", timeout=4000)
     settled(page)
     assert page.inner_text("#answer .labels li >> nth=0").startswith("3")
+
+
+def test_a_refused_question_is_not_asked_again_once_another_is_on_its_way(visit):
+    seen = visit(refusals=True)
+    page = seen.open("#model=digits")
+    posted = []
+    page.on("request", lambda request: request.method == "POST" and posted.append(request))
+    answers = [(503, {"Retry-After": "1"}, "{}")]
+    held = []
+
+    def answer(route):
+        if answers:
+            status, headers, body = answers.pop()
+            route.fulfill(status=status, headers=headers, body=body)
+        else:
+            held.append(route)
+
+    page.route("**/classify*", answer)
+    page.click("#example-1")
+    page.wait_for_selector("#again")
+    page.click("#example-2")
+    page.wait_for_selector("#problem:empty", state="attached")
+    page.wait_for_timeout(1500)
+    assert len(posted) == len(held) + 1 == 2
+    held[0].continue_()
+    settled(page)
+    assert page.inner_text("#answer .labels li >> nth=0").startswith("0")
 
 
 def test_what_takes_long_says_how_long_and_can_be_stopped(visit):

@@ -115,6 +115,43 @@ def test_one_step_inside_shows_numbers_that_add_up(go, model, row):
     assert page.locator("#inside table").count() == 3
 
 
+def test_what_was_chosen_inside_is_not_asked_of_another_question_or_model(visit):
+    seen = visit()  # a refusal would be on the console
+    page = seen.open("#model=minilm&text=the+cat+sat&method=raw")
+    page.click("#inside summary")
+    page.wait_for_selector("#inside-key")
+    page.select_option("#inside-query", "4")
+    seen.settle()
+    page.fill("#text", "hi")
+    page.click("#ask")
+    seen.settle()
+    assert page.locator("#inside-query").input_value() == "0"
+    page.select_option("#model", "scenes-detr")
+    seen.settle()
+    page.wait_for_selector("#inside h3")
+    page.click("[name=kind][value=decoder] + span")
+    seen.settle()
+    assert page.locator("#inside .problem").count() == 0
+    page.select_option("#model", "minilm")
+    seen.settle()
+    page.click(".drawing summary")
+    page.check("[name=merge]")
+    seen.settle()
+    assert "choose tokens in place of words" in page.inner_text("#inside")
+
+
+def test_a_part_of_the_page_that_does_not_come_says_so_and_is_asked_for_again(visit):
+    seen = visit(refusals=True)
+    page = seen.open("#model=digits")
+    page.route("**/joined-later.js", lambda route: route.abort())
+    page.click("#fed summary")
+    page.wait_for_selector("#fed :text('could not be loaded')")
+    page.unroute("**/joined-later.js")
+    page.click("#fed summary")
+    page.click("#fed summary")
+    page.wait_for_selector("#fed img")
+
+
 def test_an_artifact_without_the_graph_says_so(go):
     page = go(model="captions-soft")
     page.click("#inside summary")

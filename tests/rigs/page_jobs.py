@@ -395,6 +395,6 @@ def opened(seen: Visit) -> None:
 @job("a look is kept, and saved in a file of its own", "dates", saves=True)
 def kept(seen: Visit, downloads: Path) -> None:
     page = seen.at(model="dates")
-    for button in ("#share", "#keep", "#kept a", "#save-html"):
+    for button in ("#share", "#keep-look", "#kept a", "#save-html"):
         page.click(button)
     until(lambda: any(one.stat().st_size > 100_000 for one in downloads.glob("*.html")))

@@ -431,6 +431,8 @@ return { stepTo, Roving }
 const $figures_js = (({ html, useState }) => {
 
 
+const [MOST_COLUMNS, MOST_CELLS] = [64, 5000]
+
 
 const tabbed = (head, rows) =>
 [head, ...rows].map((row) => row.map((one) => String(one).replaceAll(/[\t\n]/g, ' ')).join('\t')).join('\n')
@@ -449,6 +451,8 @@ const sign = order.down ? -1 : 1
 const of = (at) => rows[at][order.column]
 places.sort((one, other) => sign * (of(one) > of(other) ? 1 : of(one) < of(other) ? -1 : 0))
 }
+const columns = Math.min(head.length, MOST_COLUMNS)
+const shown = places.slice(0, Math.floor(MOST_CELLS / columns))
 const copy = async () => {
 const text = tabbed(head, places.map((at) => rows[at]))
 const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false)
@@ -465,13 +469,15 @@ const cell = (value, at, column) => html`<td>${choose && !column
 return html`
 <div class="figures" tabindex="0" role="region" aria-label=${caption}><table>
 <caption>${caption}</caption>
-<thead><tr>${head.map(heading)}</tr></thead>
-<tbody>${places.map((at) => html`<tr key=${at}>
-${rows[at].map((one, column) => cell(one, at, column))}
+<thead><tr>${head.slice(0, columns).map(heading)}</tr></thead>
+<tbody>${shown.map((at) => html`<tr key=${at}>
+${rows[at].slice(0, columns).map((one, column) => cell(one, at, column))}
 </tr>`)}</tbody>
 </table></div>
 <div class="row"><button type="button" onClick=${copy}>Copy as a table</button><small role="status">${said}</small>
-</div>`
+</div>
+${(columns < head.length || shown.length < rows.length) && html`<p class="quiet">
+${shown.length} of ${rows.length} rows and ${columns} of ${head.length} columns are shown; all are copied.</p>`}`
 }
 
 
@@ -3016,13 +3022,13 @@ return group?.kind.query === 'target' && group.maps[0].shape[1] >= tokens.length
 }
 
 
-function lookOf({ text, result }, attention, group, patch, heads, found) {
+function lookOf({ text, result, mask }, attention, group, patch, heads, found) {
 const part = { ...attention, maps: group.maps }
 if (attention.method === 'parts') return statesLook({ ...part, against: null })
 if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
 const written = result.tokens ?? []
 const merged = !found.length && areMerged(attention, written)
-return textLook(part, group.kind, { text: text ?? '', written, heads, merged, found })
+return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found })
 }
 
 
@@ -3105,7 +3111,8 @@ const { method } = one ? { method: 'raw' } : attention
 const pinned = pinnedOf(selection)
 const { every: all, row } = rowSeen(group, pinned)
 const look = useMemo(() => {
-const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean', found)
+const heads = one ? String(one.head) : selection.heads
+const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, heads, found)
 return one && whole.panels ? { ...whole, panels: [{ ...whole.panels[one.head], label: '' }] } : whole
 }, [place, chosen, group.kind.key === 'image' ? row : null])
 const shared = { look, selection, change }

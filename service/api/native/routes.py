@@ -20,7 +20,7 @@ from service.api.tasks.task import Task
 from service.errors import NotFound, Unacceptable
 from service.http.codings import packed
 from service.http.exchange import exchange_of
-from service.options.base import parse
+from service.options.base import RequestOptions, parse
 from service.options.inside import InsideOptions
 from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
@@ -175,9 +175,9 @@ async def _attend(request: Request, state: State, served: ServedModel) -> Respon
 
 
 async def _feed(request: Request, state: State, served: ServedModel, stored: StoredRequest) -> Response:
-    await _asked(request)
+    options = parse(RequestOptions, await _asked(request), strings=True)
     call = Call(state, exchange_of(request.scope), served, stored.inputs)
-    return responses.respond(await what_was_fed(call, stored))
+    return responses.respond(await what_was_fed(call, options, stored))
 
 
 async def _attend_to_stored(

@@ -66,8 +66,8 @@ OPERATIONS: dict[str, Json] = {
         ],
     },
     "kept_input": {
-        "responses": answered("what the model was fed", Fed, 401, 403, 404, 413, 429, 503, 504),
-        "parameters": [_MODEL],
+        "responses": answered("what the model was fed", Fed, 401, 403, 404, 413, 422, 429, 503, 504),
+        "parameters": [*query(RequestOptions), _MODEL],
     },
     "inside": {
         "responses": answered("what is inside", Inside, *_INSIDE_STATUSES),

@@ -71,3 +71,14 @@ def test_the_list_of_models_is_packed(client):
     packed = client.get("/v1/models", headers={"Accept-Encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.json() == client.get("/v1/models", headers={"Accept-Encoding": "identity"}).json()
+
+
+def test_of_several_inputs_one_is_asked_for_and_no_option_is_taken_that_says_nothing(client):
+    several = client.post("/v1/models/dates/generate", json={"inputs": ["3 May", "4 May"]}).json()["id"]
+    refused = client.get(f"/v1/attention/{several}/input")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        422, "id: must be of one input, given that of 2; ask for ID.0, or another",
+    )  # fmt: skip
+    tokens = client.get(f"/v1/attention/{several}.1/input").json()["tokens"]
+    assert tokens[0]["text"] == "4"
+    assert client.get(f"/v1/attention/{several}.1/input?layers=1").status_code == 422

@@ -49,13 +49,14 @@ function useModelNamed(chosen, model, change) {
 function keptFor(next, { text, pair, id }, input, typed) {
   if (next.inputs.width) return input?.bitmap && id ? { id } : {}
   const own = typed || text
-  return own ? { text: own, pair: taskOf(next).second ? pair : '' } : {}
+  return own ? { text: own, pair } : {}
 }
 
-/** Return what the buttons of the first minute do with what is drawn. */
-function actsOf(drawn, change) {
-  const [values] = drawn?.panels?.[0]?.rows ?? []
-  const measure = () => (document.querySelector('#evaluation details').open = true)
+/** Return what the buttons of the first minute can do with what is drawn. */
+function actsOf(model, bitmap, drawn, change) {
+  const [values] = (bitmap && drawn?.panels?.[0]?.rows) || []
+  const open = () => (document.querySelector('#evaluation details').open = true)
+  const measure = taskOf(model).compares ? null : open // it would be a likeness to another input
   if (!values) return { measure }
   const hottest = values.indexOf(Math.max(...values))
   return { measure, cover: () => change({ covered: String(hottest), compare: 'input' }) }
@@ -90,8 +91,8 @@ function App() {
     about(next ? { id: next.drawing ? DRAWN : 'new' } : { example: 'none' })
   }
   const [several, takeSeveral] = useState(null) // files that were given at once
-  const given = useGiven(model, { take, ask: (text) => about({ text }), takeSeveral })
-  const { Several } = useLater(several)
+  const given = useGiven(model, input, { take, ask: (text) => about({ text }), takeSeveral })
+  const { Several, wrong } = useLater(several)
   const typed = useRef('') // a text that was not asked yet
   const wanted = {
     ...chosen, pair: input?.pair ?? chosen.pair, // an example may have a second text, too
@@ -137,18 +138,19 @@ function App() {
   }
   return html`
     <${Skip} to="look">Skip to what it looked at<//>
-    <${Header} models=${models.value} model=${model} choose=${ask} missing=${missing} main=${main} input=${input}
-      selection=${selection} change=${change} drawn=${drawn} />
+    <${Header} models=${models.value} model=${model} choose=${ask} missing=${missing} main=${main}
+      compared=${compared} selection=${selection} />
     <main>
       <div class="column">
         <${Input} ...${chooses} about=${about} input=${input} take=${take} takeOther=${takeOther} given=${given}
-          takeSeveral=${takeSeveral} typed=${typed} acts=${actsOf(drawn, change)} />
+          takeSeveral=${takeSeveral} typed=${typed} acts=${actsOf(model, bitmap, drawn, change)} />
         <${Answers} ...${chooses} ...${seen} compared=${compared} playing=${playing} play=${play} problem=${problem}
           about=${about} second=${second} third=${third} />
       </div>
       <div class="column wide">
-        ${several && Several && html`<${Several} key=${several} ...${chooses} files=${several} take=${take}
-          about=${about} close=${() => takeSeveral(null)} />`}
+        ${several && wrong && html`<p class="problem">${wrong}</p>`}
+        ${several && Several && html`<${Several} key=${Boolean(model.inputs.width)} ...${chooses} files=${several}
+          take=${take} about=${about} close=${() => takeSeveral(null)} />`}
         <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} second=${second} about=${about} />
       </div>
       <div class="column beside">

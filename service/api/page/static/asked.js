@@ -17,7 +17,7 @@ export function useAsked(key, job) {
     if (key === null) return set(NOTHING)
     const controller = (running.current = new AbortController())
     const tell = (part) => controller.signal.aborted || set((old) => ({ ...old, key, ...part }))
-    tell({ busy: true })
+    set((old) => ({ ...old, key, busy: true, refusal: old.key === key ? old.refusal : null })) // it is asked again
     job(controller.signal, (value) => tell({ value, of: key, refusal: null })).then(
       (value) => tell({ value, of: key, busy: false, refusal: null }),
       (refusal) => tell({ busy: false, refusal }),

@@ -2,10 +2,10 @@ import { pictureOf } from './image_file.js'
 import { useEffect, useState } from './preact.js'
 
 /** Return whether a file is a text, by its type or its name. */
-const isText = ({ type, name = '' }) => type.startsWith('text/') || /\.(txt|csv|tsv|md)$/i.test(name)
+export const isText = ({ type, name = '' }) => type.startsWith('text/') || /\.(txt|csv|tsv|md)$/i.test(name)
 
 /** Return whether a file is a table of many inputs. */
-const isTable = ({ name = '' }) => /\.(csv|tsv)$/i.test(name)
+export const isTable = ({ name = '' }) => /\.(csv|tsv)$/i.test(name)
 
 /** Return the files that are dropped, those of folders too, each with the `folder` that it lies in; as a promise. */
 async function filesOf({ items, files }) {
@@ -33,14 +33,15 @@ function useDropped(take) {
   const [over, setOver] = useState(false)
   useEffect(() => {
     const paste = ({ target, clipboardData: given }) => {
-      const files = [...given.files]
-      if (files.length || !target.closest('input, textarea')) take({ files, text: given.getData('text/plain') })
+      const [files, text] = [[...given.files], given.getData('text/plain')]
+      if (text && target.closest('input, textarea')) return // it goes there, whatever else the clipboard holds
+      if (files.length || text) take({ files, text })
     }
     const drag = (event) => {
       if (!event.dataTransfer.types.includes('Files')) return // a text may be dragged elsewhere
       event.preventDefault() // the browser would leave the page for the file
       setOver(event.type === 'dragover')
-      if (event.type === 'drop') filesOf(event.dataTransfer).then((files) => take({ files, text: '' }))
+      if (event.type === 'drop') filesOf(event.dataTransfer).catch(() => []).then((files) => take({ files, text: '' }))
     }
     const listened = Object.entries({ paste, dragover: drag, dragleave: drag, drop: drag })
     listened.forEach(([name, listener]) => addEventListener(name, listener))
@@ -50,6 +51,7 @@ function useDropped(take) {
 }
 
 const NOT_TAKEN = {
+  nothing: 'Nothing was found in it that could be asked about.',
   text: 'This model reads pictures: give it one, or choose a model of texts.',
   image: 'This model reads texts: give it one, or choose a model of pictures.',
   file: 'This is neither a text nor a table of texts: give it one of type txt, csv or tsv.',
@@ -57,24 +59,25 @@ const NOT_TAKEN = {
 
 /**
  * Take what is dropped or pasted anywhere on the page as a model's input: one picture (`take`), one text (`ask`), or
- * several (`takeSeveral`). Return whether files are `over` the page, and the `notice` of what the model does not read.
+ * several (`takeSeveral`). Return whether files are `over` the page, and the `notice` of what the model does not read,
+ * until another `question` is asked.
  */
-export function useGiven(model, { take, ask, takeSeveral }) {
+export function useGiven(model, question, { take, ask, takeSeveral }) {
   const [notice, say] = useState('')
   const sees = Boolean(model?.inputs.width)
   const receive = ({ files, text }) => {
     const [file] = files
     const words = !file && text.trim()
-    if (!file && !words) return
+    if (!file && !words) return say(NOT_TAKEN.nothing)
     say('')
     if (files.length > 1 || (file && isTable(file))) takeSeveral(files)
     else if (sees && file && !isText(file)) take(pictureOf(file, file.name ?? 'image.png'))
     else if (sees) say(NOT_TAKEN.text)
     else if (words) ask(words)
-    else if (isText(file)) file.text().then((read) => ask(read.trim()))
+    else if (isText(file)) file.text().then((read) => (read.trim() ? ask(read.trim()) : say(NOT_TAKEN.nothing)))
     else say(NOT_TAKEN[file.type.startsWith('image/') ? 'image' : 'file'])
   }
   const over = useDropped(receive)
-  useEffect(() => say(''), [model?.name])
+  useEffect(() => say(''), [model?.name, question])
   return { over, notice }
 }

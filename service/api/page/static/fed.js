@@ -7,7 +7,8 @@ import { percent, short } from './values.js'
 
 /** Return what a model was fed, and the logits of its labels, where it has some and the page has the input. */
 async function fedOf({ id, input, results }, model, signal) {
-  const { body } = await ask(`v1/attention/${encodeURIComponent(id)}/input?model=${encodeURIComponent(model.name)}`,
+  const one = results?.length > 1 ? `${id}.0` : id // of two texts the first
+  const { body } = await ask(`v1/attention/${encodeURIComponent(one)}/input?model=${encodeURIComponent(model.name)}`,
     { signal })
   if (input.kind === 'kept' || results?.[0].labels?.[0]?.probability === undefined) return body
   const { path, init } = requestOf(model, input, { logits: true })

@@ -1,5 +1,7 @@
 import { html, useState } from './preact.js'
 
+const [MOST_COLUMNS, MOST_CELLS] = [64, 5000] // of a table that is shown
+
 /** Return a table as lines of fields between tabs, as spreadsheets take it. */
 const tabbed = (head, rows) =>
   [head, ...rows].map((row) => row.map((one) => String(one).replaceAll(/[\t\n]/g, ' ')).join('\t')).join('\n')
@@ -18,6 +20,8 @@ export function Figures({ caption, head, rows, sorts = false, choose }) {
     const of = (at) => rows[at][order.column]
     places.sort((one, other) => sign * (of(one) > of(other) ? 1 : of(one) < of(other) ? -1 : 0))
   }
+  const columns = Math.min(head.length, MOST_COLUMNS)
+  const shown = places.slice(0, Math.floor(MOST_CELLS / columns))
   const copy = async () => {
     const text = tabbed(head, places.map((at) => rows[at]))
     const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false)
@@ -34,13 +38,15 @@ export function Figures({ caption, head, rows, sorts = false, choose }) {
   return html`
     <div class="figures" tabindex="0" role="region" aria-label=${caption}><table>
       <caption>${caption}</caption>
-      <thead><tr>${head.map(heading)}</tr></thead>
-      <tbody>${places.map((at) => html`<tr key=${at}>
-        ${rows[at].map((one, column) => cell(one, at, column))}
+      <thead><tr>${head.slice(0, columns).map(heading)}</tr></thead>
+      <tbody>${shown.map((at) => html`<tr key=${at}>
+        ${rows[at].slice(0, columns).map((one, column) => cell(one, at, column))}
       </tr>`)}</tbody>
     </table></div>
     <div class="row"><button type="button" onClick=${copy}>Copy as a table</button><small role="status">${said}</small>
-    </div>`
+    </div>
+    ${(columns < head.length || shown.length < rows.length) && html`<p class="quiet">
+      ${shown.length} of ${rows.length} rows and ${columns} of ${head.length} columns are shown; all are copied.</p>`}`
 }
 
 /** A table behind a word, made when it is opened: `table()` returns what `Figures` takes. */

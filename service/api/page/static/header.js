@@ -5,7 +5,7 @@ import { Select } from './select.js'
 /** The page's head: its name, the model that is asked, and what is shared or kept of what is seen. */
 export function Header({ models, model, choose, missing, ...seen }) {
   const [open, setOpen] = useState(false)
-  const { Share } = useLater(open)
+  const { Share, wrong } = useLater(open)
   const names = models?.map(({ name, state }) => [name, state === 'ready' ? name : `${name} (${state})`])
   return html`<header>
     <h1>regard</h1>
@@ -17,6 +17,7 @@ export function Header({ models, model, choose, missing, ...seen }) {
         onClick=${() => setOpen(!open)}>Share</button>`}
       <a href="docs">API</a>
     </nav>
+    ${open && wrong && html`<p class="problem">${wrong}</p>`}
     ${open && Share && html`<${Share} model=${model} ...${seen} />`}
   </header>`
 }

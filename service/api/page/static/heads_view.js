@@ -83,7 +83,7 @@ function evaluated(model, given, { rows = [], words } = {}, masks) {
 export function Evaluation({ model, selection, change, input, main, drawn, objects }) {
   const { stale, asked: { value: answer } } = main
   const [open, setOpen] = useState(false)
-  const { Curves } = useLater(open)
+  const { Curves, wrong } = useLater(open)
   const { compares, named } = taskOf(model)
   const alone = compares && !(model.inputs.width ? selection.against : selection.pair)
   const kind = kindOf(model, selection)
@@ -118,6 +118,7 @@ export function Evaluation({ model, selection, change, input, main, drawn, objec
       ${rowless && !stale && html`<p>Nothing is found whose probability could change.</p>`}
       ${found.busy && html`<p role="status">asking…</p>`}
       ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
+      ${evaluation && wrong && html`<p class="problem">${wrong}</p>`}
       ${evaluation && Curves && html`<div class=${found.busy || stale ? 'stale' : ''}>
         <${Curves} evaluation=${evaluation} label=${label} parts=${parts} />
       </div>`}

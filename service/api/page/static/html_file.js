@@ -6,7 +6,8 @@ const POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsaf
 const SCRIPT = 'page/joined-inline.js'
 const STYLES = ['page/style.css', 'page/views.css', 'page/inline.css']
 const DRAWN = [
-  'row', 'object', 'view', 'colormap', 'opacity', 'smooth', 'grey', 'full', 'own', 'special', 'keep', 'log', 'zoom',
+  'heads', 'row', 'object', 'view', 'colormap', 'opacity', 'smooth', 'grey', 'full', 'own', 'special', 'keep', 'log',
+  'zoom',
 ]
 const REVOKED = 10000 // milliseconds after which the browser has begun to save a file
 
@@ -33,7 +34,7 @@ export async function seenOf({ look: { attention, answer, model }, selection, na
     name, model: model.name, task: model.task, about: model.about, result, attention, heads,
     picture: input.blob ? await asAddress(input.blob) : null,
     text: input.text ? [input.text, input.pair].filter(Boolean).join(' / ') : null,
-    drawn: Object.fromEntries(DRAWN.map((one) => [one, selection[one]])),
+    mask: model.inputs.mask, drawn: Object.fromEntries(DRAWN.map((one) => [one, selection[one]])),
   }
 }
 

@@ -68,13 +68,13 @@ function rowsAnswer(group, attention, { tokens = [] }) {
 }
 
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
-function lookOf({ text, result }, attention, group, patch, heads, found) {
+function lookOf({ text, result, mask }, attention, group, patch, heads, found) {
   const part = { ...attention, maps: group.maps }
   if (attention.method === 'parts') return statesLook({ ...part, against: null })
   if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
   const merged = !found.length && areMerged(attention, written)
-  return textLook(part, group.kind, { text: text ?? '', written, heads, merged, found })
+  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found })
 }
 
 /** Return the picture that was sent, upright, once it is decoded; null where there is none. */
@@ -157,7 +157,8 @@ function Looked({
   const pinned = pinnedOf(selection)
   const { every: all, row } = rowSeen(group, pinned)
   const look = useMemo(() => {
-    const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, one ? String(one.head) : 'mean', found)
+    const heads = one ? String(one.head) : selection.heads
+    const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, heads, found)
     return one && whole.panels ? { ...whole, panels: [{ ...whole.panels[one.head], label: '' }] } : whole
   }, [place, chosen, group.kind.key === 'image' ? row : null])
   const shared = { look, selection, change }

@@ -10,27 +10,26 @@ const SHOWN = 8 // numbers of a vector, or keys, that are shown one by one: the 
 const NAMED = 400 // places that can be chosen from a list
 const WITHOUT = 'This model’s artifact has no graph of it: if all its attention is of scaled products, export it anew.'
 
-/** Return the names of the places of an axis, and the first place that the look shows. */
-function axisOf(axis, kind, { rows, columns, start = 0, words = [], found = [] }, side) {
+/** Return the names of the places of an axis, by their numbers. */
+function placesOf(axis, kind, { rows, columns, start = 0, words = [], found = [] }, side) {
+  const numbered = (names) => new Map(names.map((name, at) => [at, name]))
   if (axis === 'image') {
     const patches = range(kind.grid.rows * kind.grid.columns).map((cell) => placeOf(cell, kind.grid.columns))
-    return [...range(kind.prefix).map((at) => (at ? `token ${at}` : 'the class token')), ...patches]
+    return numbered([...range(kind.prefix).map((at) => (at ? `token ${at}` : 'the class token')), ...patches])
   }
-  if (axis === 'object') return found.map(({ label, object }) => [object, `${label} #${object}`])
-  const tokens = words.length ? words : side === 'query' ? rows : columns
-  const before = side === 'query' ? range(start).map((at) => `token ${at}`) : []
-  return [...before, ...tokens.map(labelOf)]
+  if (axis === 'object') return new Map(found.map(({ label, object }) => [object, `${label} #${object}`]))
+  if (words.length) return numbered(words.map(labelOf))
+  if (side === 'key') return numbered(columns.map((token, at) => `${at}: ${labelOf(token)}`))
+  return new Map(rows.map((token, at) => [start + at, `${start + at}: ${labelOf(token)}`]))
 }
 
-const pairsOf = (names) =>
-  names.map((one, at) => (Array.isArray(one) ? one.map(String) : [String(at), `${at}: ${one}`]))
-
-/** Return the row that is looked at, as a place of its axis. */
-function queryOfLook(kind, selection, { start = 0, about = 0 }, shown) {
-  const row = pinnedOf(selection)
-  if (kind.query === 'object') return shown ?? 0
-  if (kind.query === 'image') return row === null ? (kind.prefix ? 0 : middleOf(kind.grid)) : kind.prefix + row
-  return start + (row ?? about)
+/** Return the place of the row that is looked at on its axis, and its number among the rows that are drawn. */
+function rowOf(kind, selection, { start = 0, about = 0, numbers }, shown) {
+  const pinned = pinnedOf(selection)
+  if (kind.query === 'object') return [shown ?? 0, Math.max(numbers?.indexOf(shown) ?? 0, 0)]
+  const first = kind.prefix || kind.query !== 'image' ? 0 : middleOf(kind.grid)
+  if (kind.query === 'image') return [pinned === null ? first : kind.prefix + pinned, 0]
+  return [start + (pinned ?? about), pinned ?? about]
 }
 
 const largestOf = (values) => values.reduce((best, value, at) => (value > values[best] ? at : best), 0)
@@ -66,7 +65,7 @@ function Steps({ head: { query, key, bias, score, scores, weight, value, sum }, 
     <h3>2. Softmax</h3>
     <${Figures} caption="The largest scores of this row, and the weights that they become"
       head=${['key', 'score', 'weight']}
-      rows=${ranked.map(([at, one]) => [names[at] ?? at, short(one), percent(Math.exp(one - most) / whole)])} />
+      rows=${ranked.map(([at, one]) => [names.get(at) ?? at, short(one), percent(Math.exp(one - most) / whole)])} />
     <p>e to the power of each score, as a share of the sum of all ${shown.length}: the weight of this key
       is ${percent(weight)}.</p>
     <h3>3. The value’s part</h3>
@@ -76,29 +75,38 @@ function Steps({ head: { query, key, bias, score, scores, weight, value, sum }, 
 }
 
 /** One step inside of the attention that is looked at: of a row and a column that are chosen, by head. */
-export function Inside({ model, selection, main, drawn, objects }) {
-  const { look, asked: { value: answer } } = main
-  const { kind } = look ?? {}
-  const [chosen, choose] = useState({}) // {query, key, head}: what is not the look's own
-  const layer = kind && layerOf(kind, { ...selection, method: 'raw' })
-  const row = kind && queryOfLook(kind, selection, drawn, objects.shown)
-  const query = chosen.query ?? row
-  const values = drawn?.series?.[0].values.subarray(row * drawn.columns.length, (row + 1) * drawn.columns.length)
-    ?? drawn?.panels?.[0].rows[0]
-  const hottest = values?.length ? largestOf(values) : 0
-  const key = chosen.key ?? (kind?.key === 'image' ? kind.prefix + hottest : hottest)
-  const id = answer?.results?.length > 1 ? `${answer.id}.0` : answer?.id // of two texts the first
-  const path = id && kind?.inside && `v1/attention/${encodeURIComponent(id)}/inside?${
-    queryOf({ model: model.name, kind: kind.name, layer, query, key })}`
-  const found = useAsked(path || null, async (signal) => (await ask(path, { signal })).body)
-  if (!kind) return null
+export function Inside({ main, drawn, objects }) {
+  const { look } = main
+  if (!look || !drawn || drawn.states) return null
+  const { kind, model } = look
   if (!kind.inside) return html`<p>${WITHOUT}</p>`
-  const [queries, keys] = ['query', 'key'].map((side) => axisOf(kind[side], kind, drawn, side))
+  if (look.options.merge) return html`<p>A word has a row for each of its tokens: choose tokens in place of words.</p>`
+  const row = look.selection.row
+  return html`<${Cells} key=${[look.answer.id, model.name, kind.name, row, objects.shown].join()}
+    look=${look} drawn=${drawn} shown=${objects.shown} />`
+}
+
+/** The row and the column of a look, others that are chosen, and what each head makes of them. */
+function Cells({ look, drawn, shown }) {
+  const { answer, kind, model, selection } = look
+  const [chosen, choose] = useState({}) // {query, key, head}: what is not the look's own
+  const layer = layerOf(kind, { ...selection, method: 'raw' })
+  const [queries, keys] = ['query', 'key'].map((side) => placesOf(kind[side], kind, drawn, side))
+  const [own, at] = rowOf(kind, selection, drawn, shown)
+  const query = chosen.query ?? own
+  const width = drawn.columns.length
+  const values = drawn.series?.[0].values.subarray(at * width, (at + 1) * width) ?? drawn.panels?.[0].rows[0]
+  const hottest = values?.length && kind.key !== 'object' ? largestOf(values) : 0
+  const key = chosen.key ?? (kind.key === 'image' ? kind.prefix + hottest : [...keys.keys()][hottest] ?? 0)
+  const id = answer.results?.length > 1 ? `${answer.id}.0` : answer.id // of two texts the first
+  const path = `v1/attention/${encodeURIComponent(id)}/inside?${
+    queryOf({ model: model.name, kind: kind.name, layer, query, key })}`
+  const found = useAsked(path, async (signal) => (await ask(path, { signal })).body)
   const heads = found.value?.heads ?? []
   const head = heads.find((one) => one.head === chosen.head) ?? heads[largestOf(heads.map(({ weight }) => weight))]
-  const list = (words, name, names, value) => names.length > 1 && names.length <= NAMED && html`<${Select}
-    words=${words} id=${`inside-${name}`} values=${pairsOf(names)} chosen=${String(value)}
-    choose=${(one) => choose({ ...chosen, [name]: Number(one) })} />`
+  const list = (words, name, places, value) => places.size > 1 && places.size <= NAMED && html`<${Select}
+    words=${words} id=${`inside-${name}`} values=${[...places].map(([place, one]) => [String(place), one])}
+    chosen=${String(value)} choose=${(one) => choose({ ...chosen, [name]: Number(one) })} />`
   return html`
     <p class="quiet">What layer ${layer} computes: how much this row looks at this column, and what it gets from it.</p>
     ${list('Row', 'query', queries, query)} ${list('Column', 'key', keys, key)}

@@ -17,13 +17,15 @@ function keeps() {
 export function Invitation({ acts }) {
   const [over, end] = useState(GUIDED in keeps())
   const [open, setOpen] = useState(false)
-  const { Guide } = useLater(open)
+  const { Guide, wrong } = useLater(open)
   const leave = () => {
     end(true)
+    document.getElementById('input').focus() // the button is gone
     keeps()[GUIDED] = 'yes'
   }
   if (over) return null
   if (open && Guide) return html`<${Guide} acts=${acts} leave=${leave} />`
+  if (wrong) return html`<p class="problem">${wrong}</p>`
   return html`<${Roving} class="row" id="invitation" aria-label="For newcomers">
     <button type="button" class="plain" onClick=${() => setOpen(true)}>New here? A first minute</button>
     <button type="button" class="plain" aria-label="No first minute" onClick=${leave}>×</button>

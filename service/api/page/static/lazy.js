@@ -3,31 +3,30 @@ import { useEffect, useState } from './preact.js'
 const SCRIPT = 'page/joined-later.js'
 
 let asked = null
-let give = null
+let parts = null
 
 /** Give what the script exports that is loaded later. */
-export function arrive(parts) {
-  give?.(parts)
+export function arrive(given) {
+  parts = given
 }
 
 /** Return what the first view does not need, by name, loaded once, as a promise. */
 export function load() {
   asked ??= new Promise((done, fail) => {
-    give = done
-    const script = Object.assign(document.createElement('script'), { src: SCRIPT, onerror: fail })
-    document.head.append(script)
-  }).catch((error) => {
-    asked = null // the next one who wants it tries again
-    throw error
+    const ended = () => (parts ? done(parts) : fail()) // it may have come, and not have run
+    document.head.append(Object.assign(document.createElement('script'), { src: SCRIPT, onload: ended, onerror: fail }))
+  }).catch(() => {
+    asked = null // whoever wants it next tries again
+    throw new Error('This part of the page could not be loaded: load the page anew.')
   })
   return asked
 }
 
-/** Return what is loaded later, by name, once it is `wanted` and there; nothing before. */
+/** Return what is loaded later, by name, once it is `wanted` and there; before, nothing, or what is `wrong`. */
 export function useLater(wanted) {
-  const [parts, set] = useState({})
+  const [found, set] = useState({})
   useEffect(() => {
-    if (wanted) load().then(set, () => {})
+    if (wanted) load().then(set, ({ message }) => set({ wrong: message }))
   }, [wanted])
-  return parts
+  return found
 }

@@ -32,7 +32,7 @@ export function Input({ model, selection, change, about, input, take, takeSevera
     ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take}
       takeSeveral=${takeSeveral} most=${model.limits.image_pixels} over=${given.over} />`
     : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} typed=${typed} />`
-  return html`<section id="input" aria-label="Input">
+  return html`<section id="input" aria-label="Input" tabindex="-1">
     <p><strong>${title}</strong> ${model.about}</p>
     ${model.examples?.length > 0 && html`<${Invitation} acts=${acts} />`}
     <${Examples} examples=${model.examples} chosen=${shown}

@@ -27,8 +27,9 @@ export function Present({ caption, go }) {
   const copy = () => load().then(({ copyLook }) => copyLook(caption)).then(tell, () => tell('It could not be copied.'))
   const whole = () => (document.fullscreenElement ? document.exitFullscreen()
     : document.getElementById('look').requestFullscreen().then(() => document.getElementById('look').focus()))
+  const able = document.fullscreenEnabled // not on every telephone
   return html`
-    <button type="button" class="plain" id="full-screen" onClick=${whole}>Full screen</button>
+    ${able && html`<button type="button" class="plain" id="full-screen" onClick=${whole}>Full screen</button>`}
     <button type="button" class="plain" id="copy-picture" onClick=${copy}>Copy the picture</button>
     <small role="status">${said}</small>
     <p class="said">${caption}</p>`

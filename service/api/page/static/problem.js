@@ -1,9 +1,10 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
-import { hasKey, keepKey, STOPPED } from './service.js'
+import { hasKey, keepKey, STOPPED, UNUSABLE } from './service.js'
 
-const TEMPORARY = [0, 408, 429, 500, 502, 503, 504, STOPPED]
+const TEMPORARY = [0, 408, 429, 500, 502, 503, 504, STOPPED, UNUSABLE]
 const BY_ITSELF = [0, 429, 502, 503, 504] // of these it is asked again
 const [FIRST, LONGEST] = [5, 60] // seconds before, where the service says nothing; each time twice as many
+const MOST_TRIES = 10
 
 /** Return the seconds that are left until a refused question is asked again by itself, 0 where it is not. */
 function useAgain(refusal, again) {
@@ -14,8 +15,9 @@ function useAgain(refusal, again) {
   useLayoutEffect(() => {
     if (!refusal) tries.current = 0
     const { status, wait } = refusal ?? {}
-    if (!wait && !BY_ITSELF.includes(status)) return setLeft(0)
-    const seconds = wait || Math.min(FIRST * 2 ** tries.current++, LONGEST)
+    if ((!wait && !BY_ITSELF.includes(status)) || tries.current >= MOST_TRIES) return setLeft(0)
+    const seconds = wait || Math.min(FIRST * 2 ** tries.current, LONGEST)
+    tries.current++
     const end = Date.now() + 1000 * seconds
     const now = () => {
       stop()

@@ -2,7 +2,7 @@ import { blobOf } from './canvas.js'
 import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
 import { PENDING } from './selection.js'
-import { ask, BROKEN, listen, Refusal, stored } from './service.js'
+import { ask, BROKEN, listen, Refusal, stored, UNUSABLE } from './service.js'
 import { taskOf } from './tasks.js'
 
 const PREFIX = 'regard-picture-'
@@ -17,7 +17,7 @@ const pictures = new Map() // by the id of their answers, or promises of them
 export function inputOf(model, { id, text, pair, example }, picture) {
   if (PENDING.includes(id)) return picture
   if (id) return pictures.get(id) ?? restored(id)
-  if (text) return { kind: 'text', text, pair }
+  if (text) return { kind: 'text', text, pair: taskOf(model).second ? pair : '' } // for a model that takes two
   const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]
   if (!chosen) return null
   return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
@@ -52,13 +52,16 @@ function restored(id) {
   return promise
 }
 
-/** Ask a model about an input. A generated text comes token by token: `show` is given what there is of the answer. */
+/**
+ * Ask a model about an input. A generated text comes token by token: `show`, if it is given, gets what there is of the
+ * answer.
+ */
 export async function question(model, input, selection, signal, show) {
   if (input.kind === 'kept') return { id: input.id, model, input, results: null }
   const task = taskOf(model)
   const options = task.options(model, selection)
   const request = requestOf(model, input, options)
-  if (!task.streams || (options.num_beams ?? 1) > 1) {
+  if (!show || !task.streams || (options.num_beams ?? 1) > 1) {
     const { body, milliseconds, bytes } = await ask(request.path, { ...request.init, signal })
     return { id: body.id, model, input, results: body.results, request, milliseconds, bytes }
   }
@@ -84,7 +87,7 @@ async function streamed(model, input, options, request, signal, show) {
     } else if (name === 'done') last = data
     else throw new Refusal(data.status, data.detail)
   })
-  if (!last) throw new Refusal(0, BROKEN)
+  if (!last) throw new Refusal(UNUSABLE, BROKEN)
   const results = last.results.map(({ attention, ...result }) => result)
   return { id: last.id, model, input, results, request, milliseconds: performance.now() - begin, bytes }
 }

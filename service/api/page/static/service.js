@@ -6,6 +6,9 @@ export const BROKEN = 'The answer broke off. Is the service still there?'
 /** The status of what somebody stopped: none of the service's. */
 export const STOPPED = 499
 
+/** The status of an answer that cannot be used: none of the service's. */
+export const UNUSABLE = 599
+
 /** What the service refused, in its words: `status`, and `wait`, seconds until it may be tried again. */
 export class Refusal extends Error {
   constructor(status, message, wait = null) {
@@ -72,7 +75,7 @@ export async function send(path, init = {}) {
 
 /** Return what comes, or throw a Refusal if the connection breaks before. */
 const whole = (promise) => promise.catch((error) => {
-  throw error.name === 'AbortError' ? error : new Refusal(0, BROKEN)
+  throw error.name === 'AbortError' ? error : new Refusal(UNUSABLE, BROKEN)
 })
 
 /** Ask for JSON; return its `body` with what it cost: `milliseconds` and `bytes`. */
@@ -84,7 +87,7 @@ export async function ask(path, init) {
   try {
     body = JSON.parse(text)
   } catch {
-    throw new Refusal(0, FOREIGN)
+    throw new Refusal(UNUSABLE, FOREIGN)
   }
   return { body, milliseconds: performance.now() - begin, bytes: text.length }
 }
