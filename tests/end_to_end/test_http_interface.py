@@ -79,7 +79,7 @@ def test_a_model_that_samples_where_a_request_does_not_say_tells_how(client, lig
     assert "sampling" not in client.get("/v1/models/dates").json()
     file = light_copy / "dates/1/manifest.json"
     manifest = json.loads(file.read_text())
-    manifest["generation"]["sampling"] = {"temperature": 2.0, "top_k": 5, "top_p": None}
+    manifest["generation"]["sampling"] = {"temperature": 2.0, "top_k": 5, "top_p": None, "by_default": True}
     file.write_text(json.dumps(manifest))
     with in_process(light_copy) as other:
         assert other.get("/v1/models/dates").json()["sampling"] == manifest["generation"]["sampling"]
@@ -125,7 +125,7 @@ def test_the_page_and_the_documents_are_served(client):
     content = paths["/v1/models/{model}/classify"]["post"]["requestBody"]["content"]
     assert {"image/png", "multipart/form-data", "application/json"} <= content.keys()
     named = parameters(client, paths["/v1/models/{model}/classify"]["post"])
-    assert named == {"model", "attention", "priority", "top_k", *AttentionOptions.model_fields}
+    assert named == {"model", "attention", "priority", "top_k", "logits", *AttentionOptions.model_fields}
 
 
 @pytest.mark.parametrize("path", DIGIT_FILES, ids=lambda path: path.name)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from contract.input_rules import ImageRule
 from contract.manifest import Scores, Task
-from export.checkpoints.building.family import ExportOptions, Family, made_by, without_keys
-from export.checkpoints.building.image_family import PREPROCESSOR
+from export.checkpoints.building.family import ExportOptions, Family, made_by
+from export.checkpoints.building.image_family import processor_of
 from export.checkpoints.building.tensor_names import UNUSED, Destination, Names, theirs
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Activation, Config, Depth, Size
@@ -212,9 +212,7 @@ class DetectorFamily(Family[C]):
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Read how images are prepared, compose the definition, and return the source."""
-        if not checkpoint.has(PREPROCESSOR):
-            raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
-        processor = without_keys(checkpoint.json(PREPROCESSOR), options.ignored)
+        processor = processor_of(checkpoint, options.ignored)
         height, width = options.image or detector_canvas(processor, self.processor)
         down, across = self.cell(config)
         canvas = (-(-height // down) * down, -(-width // across) * across)

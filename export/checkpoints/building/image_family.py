@@ -1,9 +1,9 @@
 """The base of the families of image encoders: configuration, image rule and positions of a ViT's checkpoint."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,22 @@ from model.architectures.swin import SwinConfig
 from model.architectures.vit import ViT, ViTConfig, vit
 from model.parts.blocks import PreNormBlock
 
-PREPROCESSOR = "preprocessor_config.json"
+PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
 
 Sides = Size | tuple[Size, Size]
+
+
+def processor_of(checkpoint: Checkpoint, ignored: Collection[str]) -> dict[str, Any]:
+    """Return the settings of an image processor: of the file of a whole processor, if it holds them, or of its own.
+
+    Raises CheckpointError where there are none.
+    """
+    own = checkpoint.json(PROCESSOR).get("image_processor")
+    if own is None and checkpoint.has(PREPROCESSOR):
+        own = checkpoint.json(PREPROCESSOR)
+    if not isinstance(own, dict):
+        raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
+    return without_keys(own, ignored)
 
 
 class PatchesConfig(Config):
@@ -102,9 +115,7 @@ class ImageFamily(Family[P]):
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: P, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        if not checkpoint.has(PREPROCESSOR):
-            raise CheckpointError(f"{PREPROCESSOR}: must be in the checkpoint's folder, and is not")
-        processor = without_keys(checkpoint.json(PREPROCESSOR), options.ignored)
+        processor = processor_of(checkpoint, options.ignored)
         image = options.image or self.image(sides(config.image_size), processed_size(processor, self.processor))
         rule = read_image_rule(processor, image, config.num_channels, self.processor)
         try:

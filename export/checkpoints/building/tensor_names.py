@@ -19,7 +19,7 @@ class Destination:
     transposed: bool = False
     """True for matrices that are stored as (in, out)."""
     copy: bool = False
-    """True if the tensor is optional and repeats another one of the model."""
+    """True if the tensor repeats another one of the model, or stands for it where that one is missing."""
     spare: bool = False
     """True if the tensor is used only if no other one goes to that parameter."""
 
@@ -39,7 +39,7 @@ def spare(name: str) -> Destination:
 
 
 def copy_of(name: str) -> Destination:
-    """Accept a tensor that equals a parameter or a buffer."""
+    """Accept a tensor that equals a parameter or a buffer, or that is the parameter where no other tensor is."""
     return Destination((name,), copy=True)
 
 
@@ -103,11 +103,12 @@ def rename_tensors(module: nn.Module, checkpoint: Checkpoint, names: Names, pref
             unused.append(name)
         else:
             renamed[target] = tensor
-    left += [
-        f"{name} (not the same as {original})"
-        for name, original, tensor in copies
-        if not _equals(module, renamed, original, tensor)
-    ]
+    for name, original, tensor in copies:
+        aliases = _aliases(module, original)
+        if aliases and not renamed.keys() & set(aliases):  # the checkpoint has a shared matrix under this name alone
+            renamed |= _pieces(name, tensor, (original,), shapes)
+        elif not _equals(module, renamed, original, tensor):
+            left.append(f"{name} (not the same as {original})")
     if left:
         raise CheckpointError("weights: left over " + _list_some(left))
     return RenamedTensors(renamed, unused)

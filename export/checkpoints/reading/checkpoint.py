@@ -33,9 +33,10 @@ INDEX = "model.safetensors.index.json"
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "tf_model.h5")
 DOWNLOADED_FILES = (
     CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", "generation_config.json", "preprocessor_config.json",
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm", "sentencepiece.bpe.model",
-    "modules.json", "*/config.json", "sentence_*_config.json", "config_sentence_transformers.json", "README.md",
+    "processor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.json", "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm",
+    "sentencepiece.bpe.model", "modules.json", "*/config.json", "sentence_*_config.json",
+    "config_sentence_transformers.json", "README.md",
 )  # fmt: skip
 """The files of a repository that are read, and therefore downloaded."""
 

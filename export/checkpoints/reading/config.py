@@ -1,8 +1,9 @@
 """The configuration of a checkpoint, config.json: which keys are known, and what they may say."""
 
+import json
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from contract.manifest import Scores
 from export.checkpoints.reading.checkpoint import CONFIG
@@ -70,14 +71,18 @@ GENERATION_KEYS = frozenset(
 """Keys of generation. Older checkpoints have them in `config.json`."""
 
 
+Label = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else json.dumps(given))]
+"""A class's name: what is no text is written as JSON writes it."""
+
+
 class Config(BaseModel):
     """The base of the families' configurations. An unknown key or value is refused by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
 
-    id2label: dict[str, str] | None = None
+    id2label: dict[str, Label] | None = None
     num_labels: Classes | None = None
-    problem_type: Literal["single_label_classification", "multi_label_classification"] | None = None
+    problem_type: Literal["single_label_classification", "multi_label_classification", "regression"] | None = None
     is_decoder: Literal[False] = False
     is_encoder_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
@@ -101,6 +106,11 @@ class Config(BaseModel):
 
     @property
     def scores(self) -> Scores:
-        """Return how logits become probabilities: by sigmoid for one class, or for classes that are not exclusive."""
+        """Return how logits become probabilities: by sigmoid for one class, or for classes that are not exclusive.
+
+        What was trained as a regression answers them as they are.
+        """
+        if self.problem_type == "regression":
+            return "identity"
         many = self.problem_type == "multi_label_classification" or len(self.labels) == 1
         return "sigmoid" if many else "softmax"

@@ -245,6 +245,9 @@ def _normalization(settings: Settings, channels: int) -> tuple[tuple[float, ...]
 
 def _filter(settings: Settings) -> Filter:
     resample = settings["resample"]
+    named = resample.lower() if isinstance(resample, str) else None
+    if filter_ := next((one for one in PILLOW_FILTERS.values() if one == named), None):
+        return filter_
     if not _is_whole(resample) or resample not in PILLOW_FILTERS:
         raise ProcessorError("resample", f"one of {', '.join(map(str, PILLOW_FILTERS))}", resample)
     return PILLOW_FILTERS[resample]

@@ -82,6 +82,29 @@ def old_processor(folder):
     edit(folder, "preprocessor_config.json", rename)
 
 
+def nested_processor(folder):
+    own = json.loads((folder / "preprocessor_config.json").read_text())
+    (folder / "preprocessor_config.json").unlink()
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": own, "processor_class": "X"}))
+
+
+def named_filter(folder):
+    names = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
+    edit(folder, "preprocessor_config.json", lambda it: it.update(resample=names[it.get("resample", 2)]))
+
+
+def under_another_name(usual, other):
+    """As `safetensors.save_model` writes it: a matrix that modules share has one of its names, whichever."""
+
+    def change(folder):
+        tensors = load_file(folder / "model.safetensors")
+        (held,) = [one for name, one in tensors.items() if name == f"{usual}.weight"]
+        kept = {name: one for name, one in tensors.items() if one.shape != held.shape or not one.equal(held)}
+        save_file({**kept, f"{other}.weight": held}, folder / "model.safetensors")
+
+    return change
+
+
 OLD_BERT = {"pooler_fc_size": 768, "pooler_type": "first_token_transform", "directionality": "bidi"}
 LAYOUTS = {
     "norms of TensorFlow": ("bert-mask", renamed(gamma)),
@@ -118,6 +141,18 @@ LAYOUTS = {
         ),
     ),
     "a processor of the past": ("vit", old_processor),
+    "a processor among others": ("vit", nested_processor),
+    "a filter by its name": ("vit", named_filter),
+    "a shared matrix under the name of GPT-2's head": ("gpt2", under_another_name("transformer.wte", "lm_head")),
+    "a shared matrix under the name of BERT's head": (
+        "bert-mask",
+        under_another_name("bert.embeddings.word_embeddings", "cls.predictions.decoder"),
+    ),
+    "a shared matrix under the name of BART's encoder": (
+        "bart",
+        under_another_name("model.shared", "model.encoder.embed_tokens"),
+    ),
+    "a shared matrix under the name of BART's head": ("bart", under_another_name("model.shared", "lm_head")),
 }
 
 
@@ -151,6 +186,20 @@ def test_a_label_alone_and_labels_that_do_not_exclude_each_other_are_sigmoids(ch
     if "id2label" in change:
         added(lambda: {"classifier.weight": torch.ones(1, 16), "classifier.bias": torch.ones(1)})(folder)
     assert source_of(folder).scores == "sigmoid"
+
+
+def test_a_regression_answers_its_numbers_as_they_are(checkpoints, tmp_path):
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
+    configured(problem_type="regression")(folder)
+    assert source_of(folder).scores == "identity"
+
+
+def test_names_of_classes_that_are_no_texts_are_written_as_json_writes_them(checkpoints, tmp_path):
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
+    names = [1, False, None, ["a", 1.5], "b"]
+    count = len(source_of(folder).labels)
+    configured(id2label={str(at): name for at, name in enumerate(names[:count])}, num_labels=None)(folder)
+    assert source_of(folder).labels == ("1", "false", "null", '["a", 1.5]', "b")[:count]
 
 
 @pytest.mark.parametrize(("setting", "field"), [("do_lower_case", "lowercase"), ("strip_accents", "strip_accents")])
@@ -408,7 +457,7 @@ def test_a_task_that_is_asked_for_is_tried_whatever_the_architecture(saved, name
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("position_embedding_type", "relative_key"), ("problem_type", "regression"), ("is_decoder", True), ("wishful", 1)],
+    [("position_embedding_type", "relative_key"), ("problem_type", "ranking"), ("is_decoder", True), ("wishful", 1)],
 )
 def test_a_key_is_ignored_whether_the_reader_knows_it_or_not(saved, key, value):
     folder = saved("bert")
