@@ -300,6 +300,8 @@ def _source(name: str, arguments: argparse.Namespace) -> Source:
     except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
         raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
     say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
+    if checkpoint.wrapper:
+        say(f"  without {checkpoint.wrapper} before every name")
     if unused := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {unused}")
     return source if arguments.example else _with_card(source, checkpoint)

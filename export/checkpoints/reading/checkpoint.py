@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+WRAPPERS = re.compile(r"((module|_orig_mod)\.)*")
+"""What DistributedDataParallel and torch.compile put before the name of every tensor of the model that they wrap."""
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth", "tf_model.h5")
 DOWNLOADED_FILES = (
     CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", "generation_config.json", "preprocessor_config.json",
@@ -61,6 +64,8 @@ class Checkpoint:
     """Tensor name -> the safetensors file that holds it."""
     origin: dict[str, str] = field(default_factory=dict)
     """The name and revision on the hub; empty for a folder."""
+    wrapper: str = ""
+    """What stands before the name of every tensor in the files, and is taken off."""
 
     @property
     def weights(self) -> list[Path]:
@@ -92,7 +97,7 @@ class Checkpoint:
         for file in self.weights:
             with _open(file) as weights:
                 for name in weights.keys():  # noqa: SIM118 # it is no dict
-                    yield name, weights.get_tensor(name)
+                    yield name.removeprefix(self.wrapper), weights.get_tensor(name)
 
 
 def open_checkpoint(
@@ -109,13 +114,21 @@ def open_checkpoint(
         folder, origin = _download(name, revision)
     elif revision is not None:
         raise CheckpointError("--revision: is for names on the hub, given a folder")
+    if not (folder / CONFIG).is_file() and (folder / ADAPTER).is_file():
+        raise CheckpointError(
+            f"{ADAPTER}: is that of an adapter, which changes the weights of another model; merge it by the peft "
+            "library: AutoPeftModel.from_pretrained(FOLDER).merge_and_unload().save_pretrained(ANOTHER)"
+        )
     if not (folder / CONFIG).is_file():
         raise CheckpointError(f"{CONFIG}: must be in the checkpoint's folder, and is not")
     config = read_json(folder / CONFIG)
     if not isinstance(config, dict):
         raise CheckpointError(f"{CONFIG}: must be a JSON object")
     check(config)
-    return Checkpoint(folder, config, _locate_tensors(folder), origin)
+    found = _locate_tensors(folder)
+    match = WRAPPERS.match(next(iter(found), ""))
+    wrapper = match[0] if match and all(name.startswith(match[0]) for name in found) else ""
+    return Checkpoint(folder, config, {name.removeprefix(wrapper): at for name, at in found.items()}, origin, wrapper)
 
 
 def read_json(file: Path) -> Any:  # noqa: ANN401 # whatever JSON holds

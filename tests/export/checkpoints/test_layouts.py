@@ -141,6 +141,7 @@ LAYOUTS = {
         ),
     ),
     "a processor of the past": ("vit", old_processor),
+    "a model that was wrapped": ("bert", renamed(lambda name: [f"module._orig_mod.{name}"])),
     "a processor among others": ("vit", nested_processor),
     "a filter by its name": ("vit", named_filter),
     "a shared matrix under the name of GPT-2's head": ("gpt2", under_another_name("transformer.wte", "lm_head")),
@@ -186,6 +187,20 @@ def test_a_label_alone_and_labels_that_do_not_exclude_each_other_are_sigmoids(ch
     if "id2label" in change:
         added(lambda: {"classifier.weight": torch.ones(1, 16), "classifier.bias": torch.ones(1)})(folder)
     assert source_of(folder).scores == "sigmoid"
+
+
+def test_a_wrapper_of_some_names_alone_stays_and_is_named(checkpoints, tmp_path):
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
+    renamed(lambda name: [f"module.{name}" if "pooler" in name else name])(folder)
+    with pytest.raises(CheckpointError, match=r"left over module\.bert\.pooler"):
+        source_of(folder)
+
+
+def test_a_folder_of_an_adapter_says_how_it_is_merged(checkpoints, tmp_path):
+    folder = shutil.copytree(checkpoints("bert"), tmp_path / "bert")
+    (folder / "config.json").rename(folder / "adapter_config.json")
+    with pytest.raises(CheckpointError, match=r"adapter_config.json: is that of an adapter.*merge_and_unload"):
+        source_of(folder)
 
 
 def test_a_regression_answers_its_numbers_as_they_are(checkpoints, tmp_path):
