@@ -209,7 +209,7 @@ def test_a_text_that_is_too_long_is_refused_or_cut_as_the_reference_library_cuts
             "vit",
             "classify",
             {"images": ["aGk="], "truncate": True},
-            "options: unknown option; known are attention, priority, top_k",
+            "options: unknown option; known are attention, logits, priority, top_k",
         ),
         ("bert", "classify", {"inputs": "a", "top_k": 0}, "top_k"),
         ("gpt2", "generate", {"inputs": "the " * 60}, "input: at most"),

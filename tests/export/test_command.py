@@ -205,7 +205,7 @@ FAULTS = {
         "config.json: position_embedding_type: Input should be 'absolute', given 'relative_key'",
     ),
     "an unknown activation": ("bert", put("config.json", "hidden_act", "xielu"), "config.json: hidden_act: must be one of gelu"),
-    "a regression": ("bert", put("config.json", "problem_type", "regression"), "config.json: problem_type: Input should be"),
+    "a problem that is not known": ("bert", put("config.json", "problem_type", "ranking"), "config.json: problem_type: Input should be"),
     "a decoder": ("bert", put("config.json", "is_decoder", True), "config.json: is_decoder: Input should be False"),
     "heads that do not divide": (
         "bert",
