@@ -60,7 +60,7 @@ function Steps({ head: { query, key, bias, score, scores, weight, value, sum }, 
     <${Vectors} caption="The numbers of both, and their products" head=${['query', 'key', 'product']}
       vectors=${[query, key, products]} />
     <p>${hidden ? 'The key is hidden from this row: its weight is 0.'
-      : `They add up to ${short(total)}; times ${short(scale)}, the root of the width below 1${
+      : `They add up to ${short(total)}; times ${short(scale)}, one over the root of its width${
         bias ? `, and ${short(bias)} for the place` : ''}: the score is ${short(score)}.`}</p>
     <h3>2. Softmax</h3>
     <${Figures} caption="The largest scores of this row, and the weights that they become"
