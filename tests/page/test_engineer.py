@@ -124,7 +124,12 @@ def test_figures_of_heads_are_a_table_that_is_sorted_and_leads_to_a_head(go):
     page.click("#heads .as-table th button:text-is('entropy')")
     column = [float(one) for one in page.locator("#heads .as-table tbody td:nth-child(2)").all_inner_texts()]
     assert column == sorted(column)
+    page.click("#heads .as-table th button:text-is('head')")
+    names = page.locator("#heads .as-table tbody button").all_inner_texts()
+    assert names == [f"L{layer} H{head}" for layer in range(4) for head in range(4)]
+    page.click("#heads .as-table th button:text-is('head')")
     name = page.locator("#heads .as-table tbody button").first.inner_text()
+    assert name == "L3 H3"
     page.locator("#heads .as-table tbody button").first.click()
     settled(page)
     layer, head = name.replace("L", "").replace("H", "").split()

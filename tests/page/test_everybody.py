@@ -172,6 +172,17 @@ def test_every_method_is_explained_where_it_is_pointed_at_and_to_those_who_hear(
         term = label.locator("span").get_attribute("data-term")
         assert len(term) > 20
         assert label.locator("input").get_attribute("aria-description") == term
+    for name in ("kind", "align"):  # the group's term where an option has none of its own
+        dates = go(model="dates", method="raw").locator(f"#{name} label").first
+        assert dates.locator("span").get_attribute("data-term") == dates.locator("input").get_attribute(
+            "aria-description"
+        )
+        assert len(dates.locator("span").get_attribute("data-term")) > 20
+    page.locator("#order").focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    page.wait_for_timeout(800)
+    assert "entropy" in page.locator("#order + span").evaluate("(one) => getComputedStyle(one, '::after').content")
     page.locator("#method label").first.hover()
     page.wait_for_timeout(800)
     after = page.locator("#method span").first.evaluate("(one) => getComputedStyle(one, '::after').visibility")

@@ -448,8 +448,9 @@ const [said, say] = useState('')
 const places = [...rows.keys()]
 if (order) {
 const sign = order.down ? -1 : 1
-const of = (at) => rows[at][order.column]
-places.sort((one, other) => sign * (of(one) > of(other) ? 1 : of(one) < of(other) ? -1 : 0))
+const of = (at) => String(rows[at][order.column])
+const compare = (one, other) => Number(one) - Number(other) || one.localeCompare(other, 'en', { numeric: true })
+places.sort((one, other) => sign * compare(of(one), of(other)))
 }
 const columns = Math.min(head.length, MOST_COLUMNS)
 const shown = places.slice(0, Math.floor(MOST_CELLS / columns))
@@ -495,12 +496,12 @@ const $select_js = (({ html }) => {
 
 
 
-function Select({ words, id, name, values, chosen, choose }) {
+function Select({ words, id, name, values, chosen, choose, term }) {
 const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
-return html`<label>${words} <select
+return html`<label data-term=${term}>${words} <select aria-description=${term}
 id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
 ${values.map(option)}
-</select></label>`
+</select><span data-term=${term}></span></label>`
 }
 
 return { Select }
@@ -2899,7 +2900,7 @@ const order = orders.some(([name]) => name === selection.order) ? selection.orde
 return html`
 <h2>Every head</h2>
 <p class="quiet" data-term=${TERMS.heads}>The raw attention of each. A click shows one large.</p>
-<${Select} words="Order" id="order" values=${orders} chosen=${order}
+<${Select} words="Order" id="order" term=${TERMS.order} values=${orders} chosen=${order}
 choose=${(one) => change({ order: one })} />
 ${figures?.sinks?.map(({ layer, head, share }) => html`<p class="quiet" key=${`${layer} ${head}`}>
 Layer ${layer}, head ${head} looks at one patch from everywhere

@@ -11,7 +11,7 @@ const USUAL_DISCARD = 0.9
 
 /**
  * One of several, or `many`, as buttons that arrow keys move over. `values` are [value, words] or words; `terms`
- * explain some of them.
+ * explain some of them, the others are explained as the group is.
  */
 function Choice({ legend, name, values, chosen, choose, many = false, terms = {} }) {
   const pairs = values.map((value) => [value, value].flat().slice(-2).map(String))
@@ -26,11 +26,11 @@ function Choice({ legend, name, values, chosen, choose, many = false, terms = {}
       <input
         type=${many ? 'checkbox' : 'radio'}
         name=${name}
-        aria-description=${terms[value]}
+        aria-description=${terms[value] ?? TERMS[name]}
         value=${value}
         checked=${marked.includes(value)}
         onChange=${() => pick(value)} />
-      <span data-term=${terms[value]}>${words}</span>
+      <span data-term=${terms[value] ?? TERMS[name]}>${words}</span>
     </label>`)}
   </fieldset>`
 }
@@ -76,8 +76,8 @@ function Layer({ model, kind, method, selection, change }) {
   const [first, layer, last] = [firstLayerOf(kind, selection), layerOf(kind, selection), layersIn(kind, method) - 1]
   const slider = (name, words, value, take) => html`<label data-term=${TERMS.layer}>
     ${words}
-    <input type="range" name=${name} id=${name} min="0" max=${last} value=${value}
-      onInput=${({ target }) => change(take(target.value))} />
+    <input type="range" name=${name} id=${name} min="0" max=${last} value=${value} aria-description=${TERMS.layer}
+      onInput=${({ target }) => change(take(target.value))} /><span data-term=${TERMS.layer}></span>
   </label>`
   if (!through) return slider('layer', `Layer ${layer} of 0 to ${last}`, layer, (value) => ({ layer: value }))
   return html`

@@ -19,7 +19,7 @@ export function EveryHead({
   return html`
     <h2>Every head</h2>
     <p class="quiet" data-term=${TERMS.heads}>The raw attention of each. A click shows one large.</p>
-    <${Select} words="Order" id="order" values=${orders} chosen=${order}
+    <${Select} words="Order" id="order" term=${TERMS.order} values=${orders} chosen=${order}
       choose=${(one) => change({ order: one })} />
     ${figures?.sinks?.map(({ layer, head, share }) => html`<p class="quiet" key=${`${layer} ${head}`}>
       Layer ${layer}, head ${head} looks at one patch from everywhere

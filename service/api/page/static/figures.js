@@ -17,8 +17,9 @@ export function Figures({ caption, head, rows, sorts = false, choose }) {
   const places = [...rows.keys()]
   if (order) {
     const sign = order.down ? -1 : 1
-    const of = (at) => rows[at][order.column]
-    places.sort((one, other) => sign * (of(one) > of(other) ? 1 : of(one) < of(other) ? -1 : 0))
+    const of = (at) => String(rows[at][order.column])
+    const compare = (one, other) => Number(one) - Number(other) || one.localeCompare(other, 'en', { numeric: true })
+    places.sort((one, other) => sign * compare(of(one), of(other)))
   }
   const columns = Math.min(head.length, MOST_COLUMNS)
   const shown = places.slice(0, Math.floor(MOST_CELLS / columns))
