@@ -75,6 +75,7 @@ def _export(arguments: argparse.Namespace) -> int:
                 source, arguments.version, arguments.to, arguments.precision, arguments.opset or DEFAULT_OPSET,
                 samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
                 explain_in_float=bool(arguments.explain),
+                extent="full" if name in BUNDLED else arguments.verify,
             )  # fmt: skip
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
@@ -161,6 +162,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_presentation_options(parser)
     _add_graph_options(parser)
+    parser.add_argument(
+        "--verify", choices=("usual", "full"), default="usual",
+        help="on how many random inputs the graphs are compared with the model (default: usual; bundled models: full)",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     return parser
 

@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 import onnx
-import onnxruntime as ort
-import torch
 from torch import Tensor, nn
 
-from contract.manifest import GRADIENT_METHODS, LIGHT_BYTES, WEIGHTS, Omissible, Role, Scales
-from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, read_samples
-from export.checks.verify import FACTOR, verify
+from contract.manifest import GRADIENT_METHODS, Omissible, Scales
+from export.checks.files import check_int8_losses, verify_files
+from export.checks.int8_loss import draw_samples, read_samples
+from export.checks.trials import Extent
 from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.editing.cleanup import clean, extract
 from export.graphs.gradients.integrated import integrated_graph
 from export.graphs.gradients.libra import libra_graph
 from export.graphs.gradients.relevance import relevance_graph
-from export.graphs.lowering.bfloat16 import to_float32, with_casts_for_missing_kernels
+from export.graphs.lowering.bfloat16 import with_casts_for_missing_kernels
 from export.graphs.lowering.calibration import measure_ranges
 from export.graphs.lowering.causal_blocks import split_causal_attention
 from export.graphs.lowering.decode_step import fuse_step
@@ -44,7 +43,6 @@ from export.progress import (
     return_memory,
     say,
     timed_step,
-    trim_heap,
     waiting,
 )
 from export.tasks.generation import TARGET_TOKENIZER
@@ -55,10 +53,6 @@ BYTES_PER_PARAMETER = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
 
 DISK_MARGIN = 1.1
 """The disk must have room for this multiple of the estimated size."""
-
-BF16_NOT_VERIFIED = (
-    "not verified: rounding of what bf16 computes, which no CPU does here; graphs ran in fp32, weights in bf16"
-)
 
 INPUT_SCALE_TOKENS = 128
 """The tokens from which images run alone in 8 bits, with one scale for each. Fewer are quicker in batches, by row."""
@@ -88,6 +82,7 @@ def export(
     force: bool = False,
     without: Collection[Omissible] = (),
     explain_in_float: bool = False,
+    extent: Extent = "usual",
 ) -> Path:
     """Make the artifact `<root>/<name>/<version>/` and return its path.
 
@@ -97,6 +92,7 @@ def export(
     `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are measured on
     `samples`, by default on random inputs, and must be within their bounds unless `force` is set. With `calibrate`,
     scales are fixed from the inputs of that path, of which every second one is kept as a sample if none are given.
+    The graphs are verified on as many inputs as `extent` says.
     Raises ExportError if another check fails, CheckpointError if the disk or the samples will not do.
     """
     source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
@@ -115,7 +111,7 @@ def export(
     while True:
         try:
             target = root / source.name / version
-            return _make(source, target, precision, opset, left_out, calibration, compared, force=force)
+            return _make(source, target, precision, opset, left_out, calibration, compared, extent, force=force)
         except MethodError as error:
             if error.method in left_out:
                 raise
@@ -132,6 +128,7 @@ def _make(
     left_out: Mapping[Omissible, str],
     calibration: Inputs,
     samples: Inputs,
+    extent: Extent,
     *,
     force: bool,
 ) -> Path:
@@ -147,10 +144,10 @@ def _make(
             write_tokenizers(source, folder)
             write_pictures(source, folder)
             say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
-        worst = _verify(source, folder, precision)
+        worst = verify_files(source, folder, precision, extent)
         if precision == "int8":
-            worst |= _check_int8_losses(source, folder, samples, force=force)
-        write_manifest(source, version, precision, worst, left_out, folder)
+            worst |= check_int8_losses(source, folder, samples, force=force)
+        write_manifest(source, version, precision, worst, left_out, folder, extent)
         replaced = replace_folder(target, folder, temporary / "old")
     say(f"  pack      {target}" + (", which was replaced: a running service keeps the old one" if replaced else ""))
     say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", start)
@@ -295,65 +292,6 @@ def write_pictures(source: Source, folder: Path) -> None:
         (folder / file).write_bytes(content)
 
 
-def _verify(source: Source, folder: Path, precision: Precision) -> dict[str, float]:
-    """Verify the graphs of a folder; print and return the worst differences."""
-    say(f"  verify    {len(source.verified_at)} shapes against float64, alone and padded")
-    with _runnable_on_cpu(folder, precision) as runnable:
-        worst = verify(
-            source,
-            lambda role: _open_session(runnable, role),
-            precision,
-            _verify_step,
-        )
-    if precision == "bf16":
-        say(f"            {BF16_NOT_VERIFIED}")
-    if factor := worst.get(FACTOR):
-        say(f"  NOT EXACT  in single floats: {FACTOR} {factor:.1f}, since the definition itself differs from float64")
-    for what, difference in sorted(worst.items()):
-        if what != FACTOR:
-            say(f"            {what:<36} differs by at most {difference:.1e}")
-    return worst
-
-
-@contextlib.contextmanager
-def _verify_step(name: str) -> Iterator[Callable[[str], object]]:
-    """Time what is verified of a role; yield what shows each of its shapes, and frees what the one before held."""
-    with timed_step(f"  verify    {name}") as step:
-
-        def begin(shape: str) -> None:
-            trim_heap()
-            step.doing(shape)
-
-        yield begin
-
-
-@contextlib.contextmanager
-def _runnable_on_cpu(folder: Path, precision: Precision) -> Iterator[Path]:
-    """Yield a folder of graphs that a CPU can run: the given one or, for bf16, copies in float32."""
-    if precision != "bf16":
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        with GraphWriter(Path(temporary)) as graphs:
-            for file in sorted(folder.glob("*.onnx")):
-                graphs.write(cast(Role, file.stem), to_float32(onnx.load(file)))
-        yield Path(temporary)
-
-
-def _check_int8_losses(source: Source, folder: Path, samples: Inputs, *, force: bool) -> dict[str, float]:
-    """Return the losses of an artifact in 8 bits, for its manifest. Raises ExportError if one is over its bound."""
-    inputs = samples or draw_samples(source)
-    with timed_step("  compare") as step:
-        losses = measure_losses(source, lambda role: _open_session(folder, role), inputs)
-        step.details.append(f"{len(inputs)} inputs {'given' if samples else 'drawn at random'}, with full precision")
-    for what, value in losses.items():
-        say(f"            {what:<36} {value:.2e}, at most {MAX_LOSSES[what]:g}")
-    if not force:
-        check_losses(losses, real=bool(samples))
-    where = "samples" if samples else "drawn inputs"
-    return {f"int8, {len(inputs)} {where}: {what}": value for what, value in losses.items()}
-
-
 @contextlib.contextmanager
 def _temporary_folder(target: Path) -> Iterator[Path]:
     """Yield a hidden folder beside the target; remove it afterwards, and empty folders that were made above it."""
@@ -384,17 +322,3 @@ def _check_disk_space(source: Source, precision: Precision, folder: Path) -> Non
     needed, free = size * DISK_MARGIN, shutil.disk_usage(folder).free
     if needed > free:
         raise CheckpointError(f"--to: needs {needed / 1e6:.0f} MB, the disk has {free / 1e6:.0f} MB")
-
-
-def _open_session(folder: Path, role: Role) -> ort.InferenceSession:
-    """Open a graph as the service does: what explains a score reads the weights of a larger model from their file."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 3  # what it warns of while it optimises a graph, nobody who exports can change
-    options.intra_op_num_threads = torch.get_num_threads()  # as OMP_NUM_THREADS says
-    options.enable_cpu_mem_arena = False  # it would hold as much as the largest run took, and round it up
-    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-    options.add_session_config_entry("session.x64quantprecision", "1")  # exact on every processor, though slower
-    if role in EXPLAINING_GRAPHS and (folder / WEIGHTS).stat().st_size >= LIGHT_BYTES:
-        options.add_session_config_entry("session.disable_prepacking", "1")
-        options.add_session_config_entry("optimization.disable_specified_optimizers", "ConstantFolding")
-    return ort.InferenceSession(folder / f"{role}.onnx", options, providers=["CPUExecutionProvider"])

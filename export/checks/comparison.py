@@ -12,6 +12,7 @@ from torch import Tensor
 from contract.generation import TOKENS
 from contract.manifest import BOXES, LOGITS, Port, Role
 from export.checks.reference import Controls
+from export.checks.trials import Round, Trial
 from export.errors import ExportError, MethodError
 from export.plan import OMISSIBLE, Plan, Precision, Sizes, format_sizes
 
@@ -32,9 +33,6 @@ TOLERANCE: Mapping[Precision, tuple[float, float]] = {
 The second is multiplied by the largest value if that is over 1. All but those of fp32 are bounds against breakage. The
 loss of a lower precision is recorded in the manifest; whether it matters is for the user of the model to judge.
 """
-
-INPUT_SEEDS = (1, 2)
-"""Every graph is verified on two random inputs, and must tell them apart."""
 
 DIAGNOSTICS = ".diagnostics"
 """The end of the name of an output that holds the diagnostics of a kind."""
@@ -68,11 +66,11 @@ class Ledger:
     doing: Callable[[str], object] = str
     """A function that is told what is being compared, to show it to whoever waits."""
 
-    def each(self, shapes: Sequence[Sizes]) -> Iterator[Sizes]:
-        """Yield each of the sizes, and tell which of them is being compared."""
-        for number, sizes in enumerate(shapes, 1):
-            self.doing(f"shape {number} of {len(shapes)}: {format_sizes(sizes)}")
-            yield sizes
+    def each(self, rounds: Sequence[Round]) -> Iterator[Round]:
+        """Yield each of the rounds, and tell which of them is being compared."""
+        for number, trials in enumerate(rounds, 1):
+            self.doing(f"shape {number} of {len(rounds)}: {trials[-1].where}")
+            yield trials
 
     def in_precision(self, precision: Precision) -> "Ledger":
         """Return the same ledger with the limits of a precision."""
@@ -179,11 +177,12 @@ def compare_returned(
 def require_difference(
     plan: Plan, one: list[Array], other: list[Array], sizes: Sizes, fixed: Mapping[str, int] = MappingProxyType({})
 ) -> None:
-    """Raise ExportError if an output, or a layer of maps, is the same for two inputs.
+    """Raise ExportError if an output, or a layer of maps, is the same for two inputs, in the rows that both have.
 
     `fixed` says of which kinds the maps of how many first layers are the same for all inputs.
     """
-    for port, first, second in zip(plan.outputs, one, other, strict=True):
+    for port, *both in zip(plan.outputs, one, other, strict=True):
+        first, second = (array[: min(map(len, both))] for array in both)
         maps = first.ndim == MAPS_RANK
         varying = range(fixed.get(port.name, 0), first.shape[2]) if maps else ()
         layers = [np.s_[:, :, layer] for layer in varying] if maps else [np.s_[:]]
@@ -204,11 +203,20 @@ def _are_few_choices(maps: Array) -> bool:
 
 
 def compare_alone_with_batch(
-    plan: Plan, session: ort.InferenceSession, sizes: Sizes, ledger: Ledger, controls: Callable[[Sizes], Controls]
+    plan: Plan,
+    session: ort.InferenceSession,
+    trial: Trial,
+    ledger: Ledger,
+    controls: Callable[[Sizes], Controls],
+    together: Sequence[Array] | None = None,
 ) -> None:
-    """Run every row alone, cut to its true length, and compare it with its place in the padded batch."""
-    inputs = [tensor.numpy() for tensor in plan.example(sizes, INPUT_SEEDS[0], controls(sizes))]
-    together = run(plan, session, inputs)
+    """Run every row alone, cut to its true length, and compare it with its place in the padded batch.
+
+    `together` is what the graph has returned for that batch and its controls, where that is known.
+    """
+    sizes = trial.sizes
+    inputs = [tensor.numpy() for tensor in plan.example(sizes, trial.seed, controls(sizes))]
+    together = together or run(plan, session, inputs)
     masks = {
         str(port.axes[1]): array
         for port, array in zip(plan.inputs, inputs, strict=True)

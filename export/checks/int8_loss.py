@@ -12,8 +12,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from contract.input_rules import ImageRule
-from export.checks.comparison import INPUT_SEEDS, Array, OpenSession, run
+from export.checks.comparison import Array, OpenSession, run
 from export.checks.reference import CASES, attention_outputs, with_fixed_axes
+from export.checks.trials import SEEDS
 from export.errors import CheckpointError, ExportError
 from export.plan import Sizes, Source
 
@@ -34,7 +35,7 @@ MAX_SAMPLE_TOKENS = 512
 def draw_samples(source: Source) -> list[list[Tensor]]:
     """Return random inputs, each a batch of one."""
     sizes = {**source.verified_at[-1], "batch": 1}
-    return [source.base.example(sizes, INPUT_SEEDS[-1] + 1 + index) for index in range(DRAWN_SAMPLES)]
+    return [source.base.example(sizes, SEEDS[-1] + 1 + index) for index in range(DRAWN_SAMPLES)]
 
 
 def read_samples(source: Source, path: Path, option: str = "--samples") -> list[list[Tensor]]:
@@ -136,7 +137,7 @@ def measure_losses(source: Source, open_session: OpenSession, inputs: Sequence[S
                  for axis, length in zip(port.axes, given[port.name].shape, strict=True)}  # fmt: skip
         with torch.no_grad():
             observed = traced.observe(*tensors)
-        controls = {**given, **CASES[0].controls(traced.kinds, with_fixed_axes(source, sizes), INPUT_SEEDS[0])}
+        controls = {**given, **CASES[0].controls(traced.kinds, with_fixed_axes(source, sizes), SEEDS[0])}
         answer, *rest = run(plan, session, [controls[port.name].numpy() for port in plan.inputs])
         maps = rest[plan.answers - 1 :][: 2 * len(traced.kinds) : 2]
         whole = [one.numpy() for one in attention_outputs(traced, observed, controls, source.image)[::2]]

@@ -2,8 +2,10 @@
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -13,7 +15,6 @@ from torch import Tensor
 
 from contract.manifest import GRADIENT_METHODS, HIDDEN_SCORE, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
-    INPUT_SEEDS,
     TOLERANCE,
     Array,
     Ledger,
@@ -27,7 +28,6 @@ from export.checks.comparison import (
 from export.checks.inside_reference import draw_cells, inside
 from export.checks.reference import (
     CASES,
-    Case,
     Controls,
     attention_outputs,
     in_float64,
@@ -36,9 +36,10 @@ from export.checks.reference import (
     with_fixed_axes,
 )
 from export.checks.score_reference import draw_targets, explain, identity_keys
+from export.checks.trials import SEEDS, Extent, Round, Trial, rounds_of
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
 from export.errors import ExportError, MethodError
-from export.plan import Plan, Precision, Sizes, Source, format_sizes
+from export.plan import Plan, Precision, Sizes, Source
 from export.traced.base import Observed, Traced
 from model.methods.states import likeness
 
@@ -55,9 +56,6 @@ FACTOR = "limits multiplied by"
 
 GRADIENT_GRAPHS: set[Role] = set(GRADIENT_METHODS)
 
-LEAST_SIZES = 3
-"""Graphs are verified at no fewer sizes than this."""
-
 
 @contextlib.contextmanager
 def unseen(name: str) -> Iterator[Callable[[str], object]]:
@@ -66,17 +64,21 @@ def unseen(name: str) -> Iterator[Callable[[str], object]]:
 
 
 def verify(
-    source: Source, open_session: OpenSession, precision: Precision = "fp32", step: Step = unseen
+    source: Source,
+    open_session: OpenSession,
+    precision: Precision = "fp32",
+    step: Step = unseen,
+    extent: Extent = "full",
 ) -> dict[str, float]:
     """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
 
-    What is verified of each role happens within a `step`.
+    What is verified of each role happens within a `step`, on as many inputs as `extent` says.
 
     Where single floats cannot compute a definition within the limits, as with scores in the hundreds, the limits are
     those of its own error in single floats, and `FACTOR` is among what is returned.
     """
     try:
-        return _verify(source, open_session, Ledger(precision), step)
+        return _verify(source, open_session, Ledger(precision), step, extent)
     except ExportError as error:
         factor = 1.0
         if precision == "fp32":
@@ -86,7 +88,7 @@ def verify(
             raise ExportError(f"{error}; the model is too sharp for single floats, whatever computes it") from error
         if not 1 < factor <= MAX_FACTOR:
             raise
-    return {**_verify(source, open_session, Ledger(precision, factor), step), FACTOR: factor}
+    return {**_verify(source, open_session, Ledger(precision, factor), step, extent), FACTOR: factor}
 
 
 def _single_float_error(source: Source) -> float:
@@ -95,7 +97,7 @@ def _single_float_error(source: Source) -> float:
     of_maps, of_answers = TOLERANCE["fp32"]
     worst = 0.0
     for sizes in source.verified_at:
-        for seed in INPUT_SEEDS:
+        for seed in SEEDS:
             given = source.plan("predict").example(sizes, seed)
             with torch.no_grad():
                 wanted = exact.observe(*given)
@@ -108,45 +110,39 @@ def _single_float_error(source: Source) -> float:
     return worst
 
 
-def _verify(source: Source, open_session: OpenSession, ledger: Ledger, step: Step = unseen) -> dict[str, float]:
+def _verify(
+    source: Source, open_session: OpenSession, ledger: Ledger, step: Step = unseen, extent: Extent = "full"
+) -> dict[str, float]:
     """Compare every graph, and return the worst differences. Raises ExportError if one is over its limit."""
-    given = source.verified_at
-    if len(given) < LEAST_SIZES or given[-1]["batch"] < 2:
-        raise ExportError(f"verification needs {LEAST_SIZES} sizes, the last of a batch, given {len(given)}")
-    if source.traced_at in given:
-        raise ExportError(f"sizes to verify must differ from the traced ones, given {format_sizes(source.traced_at)}")
+    rounds = rounds_of(source, extent)
     with in_float64(source.traced) as exact:
-        _verify_derived_graphs(source, exact, open_session, ledger, step)
+        _verify_derived_graphs(_DerivedGraphs(source, exact, rounds, ledger), open_session, step)
     for role in ("encode", "decode"):
         for plan in source.plans:
             if plan.role == role:
                 with step(role) as ledger.doing:
-                    verify_traced_graph(source, plan, open_session(plan.role), ledger)
+                    verify_traced_graph(source, plan, open_session(plan.role), rounds, ledger)
     if source.generation:
         with step("cached") as ledger.doing:
-            compare_cached_with_uncached(source, source.generation, open_session, ledger)
+            compare_cached_with_uncached(source, source.generation, open_session, rounds[-1][-1], ledger)
     return ledger.worst
 
 
-def _verify_derived_graphs(
-    source: Source, exact: Traced, open_session: OpenSession, ledger: Ledger, step: Step
-) -> None:
+def _verify_derived_graphs(graphs: "_DerivedGraphs", open_session: OpenSession, step: Step) -> None:
     """Compare the graphs that answer in one pass with one definition in float64.
 
     One graph is compared after the other, so that one session at a time holds a copy of the weights.
     """
-    plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.role not in ("encode", "decode")}
-    graphs = _DerivedGraphs(source, exact, plans, ledger)
-    with step("predict") as ledger.doing:
+    with step("predict") as graphs.ledger.doing:
         graphs.verify_predictions(open_session("predict"))
-    with step("attention") as ledger.doing:
+    with step("attention") as graphs.ledger.doing:
         graphs.verify_maps(open_session("attention"))
-    for role in plans:
+    for role in graphs.plans:
         if role in GRADIENT_GRAPHS:
-            with step(role) as ledger.doing:
+            with step(role) as graphs.ledger.doing:
                 graphs.verify_explanations(role, open_session(role))
-    if "inside" in plans:
-        with step("inside") as ledger.doing:
+    if "inside" in graphs.plans:
+        with step("inside") as graphs.ledger.doing:
             graphs.verify_inside(open_session("inside"))
 
 
@@ -156,106 +152,119 @@ class _DerivedGraphs:
     They are verified in the order of the methods, since each compares its answers with those of the one before.
     """
 
-    def __init__(self, source: Source, exact: Traced, plans: Mapping[Role, Plan], ledger: Ledger) -> None:
+    def __init__(self, source: Source, exact: Traced, rounds: Sequence[Round], ledger: Ledger) -> None:
         self.source = source
         self.exact = exact
-        self.plans = plans
+        self.plans: dict[Role, Plan] = {
+            plan.role: plan for plan in source.plans if plan.role not in ("encode", "decode")
+        }
+        self.rounds = rounds
+        self.padded = rounds[-1][-1]
+        """The trial whose rows are run alone, too."""
         self.ledger = ledger
-        self.predicted: dict[tuple[str, int], list[Array]] = {}
-        """What the graph of predictions returned, by sizes and seed."""
-        self.answers: dict[tuple[str, int], Tensor] = {}
-        """What can be explained of the definition's answers, by sizes and seed."""
+        self.predicted: dict[Trial, list[Array]] = {}
+        """What the graph of predictions returned."""
+        self.answers: dict[Trial, Tensor] = {}
+        """What can be explained of the definition's answers."""
+        self.explained: Sequence[Array] = ()
+        """What a graph that explains a score has returned of the last trial."""
 
     def verify_predictions(self, session: ort.InferenceSession) -> None:
         """Run the graph of predictions; `verify_maps` compares what it returned."""
         source, plan = self.source, self.plans["predict"]
         if source.verified_longest:
-            tensors = plan.example(source.verified_longest, INPUT_SEEDS[0])
+            tensors = plan.example(source.verified_longest, SEEDS[0])
             with torch.no_grad(), keeping_no_maps(self.exact):
                 wanted = self.exact.observe(*tensors).answers
             compare_outputs(plan, session, tensors, wanted, source.verified_longest, self.ledger)
-        for sizes in self.ledger.each(source.verified_at):
-            for seed in INPUT_SEEDS:
-                inputs = [tensor.numpy() for tensor in plan.example(sizes, seed)]
-                self.predicted[format_sizes(sizes), seed] = run(plan, session, inputs)
-        compare_alone_with_batch(plan, session, source.verified_at[-1], self.ledger, lambda _: {})
+        for trial in chain(*self.ledger.each(self.rounds)):
+            inputs = [tensor.numpy() for tensor in plan.example(trial.sizes, trial.seed)]
+            self.predicted[trial] = run(plan, session, inputs)
+        together = self.predicted[self.padded]
+        compare_alone_with_batch(plan, session, self.padded, self.ledger, lambda _: {}, together)
 
     def verify_maps(self, session: ort.InferenceSession) -> None:
         """Compare predictions, and the attention graph in every case, on random inputs that it must tell apart."""
         plan = self.plans["attention"]
-        for sizes in self.ledger.each(self.source.verified_at):
-            first, second = INPUT_SEEDS
-            require_difference(  # no name holds what is compared: maps are large
-                plan,
-                self._compare_maps(session, sizes, first, CASES),
-                self._compare_maps(session, sizes, second, CASES[:1]),
-                sizes,
-                self.exact.fixed,
-            )
+        together = self._compare_each(plan, self._compare_maps, session, self.exact.fixed)
 
         def controls(sizes: Sizes) -> Controls:
-            return CASES[0].controls(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
+            return CASES[0].controls(self.exact.kinds, with_fixed_axes(self.source, sizes), self.padded.seed)
 
-        compare_alone_with_batch(plan, session, self.source.verified_at[-1], self.ledger, controls)
+        compare_alone_with_batch(plan, session, self.padded, self.ledger, controls, together)
 
     def verify_explanations(self, role: Role, session: ort.InferenceSession) -> None:
         """Compare a graph that explains a score, on random inputs that it must tell apart."""
-        plan, sizes = self.plans[role], self.source.verified_at[-1]
+        plan, sizes = self.plans[role], self.padded.sizes
         explaining = plan.without_ports((), {self.source.base.outputs[0].name})
-        for each in self.ledger.each(self.source.verified_at):
-            one, other = (self._compare_explanation(role, session, each, seed) for seed in INPUT_SEEDS)
-            require_difference(explaining, one, other, each)
-        answer = self.answers[format_sizes(sizes), INPUT_SEEDS[0]]
-        axes = with_fixed_axes(self.source, sizes)
-        targets = draw_targets(plan, self.exact.kinds, answer, axes, INPUT_SEEDS[0], self.exact.classes)
+        self._compare_each(explaining, functools.partial(self._compare_explanation, role), session)
+        axes, answer = with_fixed_axes(self.source, sizes), self.answers[self.padded]
+        targets = draw_targets(plan, self.exact.kinds, answer, axes, SEEDS[0], self.exact.classes)
         ledger = self.ledger.in_precision(self.source.precision_of(role, self.ledger.precision))
-        compare_alone_with_batch(plan, session, sizes, ledger, lambda _: targets)
+        compare_alone_with_batch(plan, session, self.padded, ledger, lambda _: targets, self.explained)
 
     def verify_inside(self, session: ort.InferenceSession) -> None:
         """Compare what is inside every layer, on random inputs that the graph must tell apart."""
         plan = self.plans["inside"]
-        for sizes in self.ledger.each(self.source.verified_at):
-            one, other = (self._compare_inside(session, sizes, seed) for seed in INPUT_SEEDS)
-            require_difference(plan, one, other, sizes)
+        together = self._compare_each(plan, self._compare_inside, session)
 
         def controls(sizes: Sizes) -> Controls:
-            return draw_cells(self.exact.kinds, with_fixed_axes(self.source, sizes), INPUT_SEEDS[0])
+            return draw_cells(self.exact.kinds, with_fixed_axes(self.source, sizes), self.padded.seed)
 
-        compare_alone_with_batch(plan, session, self.source.verified_at[-1], self.ledger, controls)
+        compare_alone_with_batch(plan, session, self.padded, self.ledger, controls, together)
 
-    def _compare_inside(self, session: ort.InferenceSession, sizes: Sizes, seed: int) -> list[Array]:
+    def _compare_each(
+        self,
+        plan: Plan,
+        compare: Callable[[ort.InferenceSession, Trial], list[Array]],
+        session: ort.InferenceSession,
+        fixed: Mapping[str, int] = MappingProxyType({}),
+    ) -> list[Array]:
+        """Compare a graph in every trial, and return what `compare` does of the last one.
+
+        Raises ExportError if what it returns of the trials of a round, which a plan describes, is the same.
+        """
+        for trials in self.ledger.each(self.rounds):
+            found: list[Array] = []
+            for trial in trials:
+                one, found = found, compare(session, trial)
+                if one:
+                    require_difference(plan, one, found, trial.sizes, fixed)
+                    del one  # maps are large
+        return found
+
+    def _compare_inside(self, session: ort.InferenceSession, trial: Trial) -> list[Array]:
         """Compare the inside graph at one query and one key of each input; return what it returns."""
-        plan, given = self.plans["inside"], self.plans["predict"].example(sizes, seed)
-        controls = draw_cells(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
+        plan, given = self.plans["inside"], self.plans["predict"].example(trial.sizes, trial.seed)
+        controls = draw_cells(self.exact.kinds, with_fixed_axes(self.source, trial.sizes), trial.seed)
         # inputs are drawn in their order, so that these are the same as those of the prediction
-        found = run(plan, session, [tensor.numpy() for tensor in plan.example(sizes, seed, controls)])
+        found = run(plan, session, [tensor.numpy() for tensor in plan.example(trial.sizes, trial.seed, controls)])
         for port, ours, exact in zip(plan.outputs, found, inside(self.exact, given, controls), strict=True):
             # next to the scores of hidden keys, a small difference would not show
             pair = (np.asarray(one, np.float64) for one in (ours, exact.numpy()))
             got, wanted = (np.where(one <= HIDDEN_SCORE, 0, one) for one in pair)
             kind, _, what = port.name.rpartition(".")
-            self.ledger.compare(f"inside: {kind}", got, wanted, format_sizes(sizes), maps=what == "weights")
+            self.ledger.compare(f"inside: {kind}", got, wanted, trial.where, maps=what == "weights")
         return found
 
-    def _compare_maps(
-        self, session: ort.InferenceSession, sizes: Sizes, seed: int, cases: Sequence[Case]
-    ) -> list[Array]:
-        """Compare the attention graph in each of the cases, and with all controls off; return the first outputs."""
-        plan, where = self.plans["attention"], format_sizes(sizes)
-        given, predicted = self.plans["predict"].example(sizes, seed), self.predicted[where, seed]
+    def _compare_maps(self, session: ort.InferenceSession, trial: Trial) -> list[Array]:
+        """Compare the attention graph in the trial's cases, and with all controls off; return the first outputs."""
+        plan, sizes, where = self.plans["attention"], trial.sizes, trial.where
+        given, predicted = self.plans["predict"].example(sizes, trial.seed), self.predicted[trial]
         with torch.no_grad():
             observed = self.exact.watched(*given)
-        self.answers[where, seed] = observed.answer
+        self.answers[trial] = observed.answer
         compare_returned(self.plans["predict"], predicted, observed.answers, sizes, self.ledger)
         first: list[Array] = []
+        cases = CASES if trial.in_every_case else CASES[:1]
         for case in (one for one in cases if one.applies(self.exact.kinds)):
-            controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), seed)
+            controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), trial.seed)
             # the smallest entries are found in the graph's precision: that case starts from the graph's own maps
             base = observed._replace(weights=_weights_by_kind(self._maps_of(first))) if case.share else observed
             with torch.no_grad():
                 maps = attention_outputs(self.exact, base, controls, self.source.image)
                 wanted = [*observed.answers, *maps, *states_after_layers(self.exact, observed, controls)]
-            tensors = plan.example(sizes, seed, controls)
+            tensors = plan.example(sizes, trial.seed, controls)
             got = compare_outputs(plan, session, tensors, wanted, sizes, self.ledger, case.name)
             for answer, same in zip(predicted, got, strict=False):
                 self.ledger.compare("predict = attention's prediction", answer, same, where)
@@ -290,18 +299,21 @@ class _DerivedGraphs:
         answers = self.plans["attention"].answers
         return found[answers : answers + 2 * len(self.exact.kinds) : 2]
 
-    def _compare_explanation(self, role: Role, session: ort.InferenceSession, sizes: Sizes, seed: int) -> list[Array]:
+    def _compare_explanation(self, role: Role, session: ort.InferenceSession, trial: Trial) -> list[Array]:
         """Compare a graph that explains a score; return what it returns beside the answer.
 
         The relevance that is compared and returned is without the identity that it starts from.
         """
-        plan, kinds, where = self.plans[role], self.exact.kinds, format_sizes(sizes)
-        exact, answer = self.answers[where, seed], self.predicted[where, seed][0]
-        axes = with_fixed_axes(self.source, sizes)
-        controls = draw_targets(plan, kinds, exact, axes, INPUT_SEEDS[0], self.exact.classes)
+        plan, kinds, where = self.plans[role], self.exact.kinds, trial.where
+        exact, answer = self.answers[trial], self.predicted[trial][0]
+        axes = with_fixed_axes(self.source, trial.sizes)
+        controls = draw_targets(plan, kinds, exact, axes, SEEDS[0], self.exact.classes)
         # inputs are drawn in their order, so that these are the same as those of the prediction
-        tensors = dict(zip((port.name for port in plan.inputs), plan.example(sizes, seed, controls), strict=True))
+        tensors = dict(
+            zip((port.name for port in plan.inputs), plan.example(trial.sizes, trial.seed, controls), strict=True)
+        )
         found = run(plan, session, [tensor.numpy() for tensor in tensors.values()])
+        self.explained = tuple(found)
         ports, ledger = list(plan.outputs), self.ledger
         ledger = ledger.in_precision(self.source.precision_of(role, ledger.precision))
         if ports[0].name == self.source.base.outputs[0].name:

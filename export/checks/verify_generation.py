@@ -1,12 +1,15 @@
 """Verify the graphs of generation: `encode`, `decode`, its most probable tokens, and steps against one pass."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import onnxruntime as ort
 import torch
+from torch import nn
 
 from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
 from export.checks.comparison import (
-    INPUT_SEEDS,
     Array,
     Ledger,
     OpenSession,
@@ -16,21 +19,24 @@ from export.checks.comparison import (
     run,
 )
 from export.checks.reference import Controls, in_float64, keeping_no_maps
+from export.checks.trials import SEEDS, Round, Trial
 from export.plan import Plan, Sizes, Source, format_sizes
 
 TOP_K = 3
 """The number of most probable tokens that a step is asked for."""
 
 
-def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSession, ledger: Ledger) -> None:
+def verify_traced_graph(
+    source: Source, plan: Plan, session: ort.InferenceSession, rounds: Sequence[Round], ledger: Ledger
+) -> None:
     """Compare an encode or decode graph with the module that it was traced from, in float64."""
     count: Controls = {COUNT: torch.tensor([TOP_K])} if plan.role == "decode" else {}
     traced = plan.without_ports((), {LIKELIEST, TOKENS})  # these are compared with the logits instead
 
-    def compare(sizes: Sizes, seed: int) -> list[Array]:
+    def compare(exact: nn.Module, sizes: Sizes, seed: int) -> list[Array]:
         tensors = plan.example(sizes, seed, count)
         taken = tensors[: len(tensors) - len(count)]
-        with in_float64(plan.module) as exact, torch.no_grad(), keeping_no_maps(exact):
+        with torch.no_grad(), keeping_no_maps(exact):
             wanted = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
         answers = compare_outputs(traced, session, tensors, list(wanted), sizes, ledger)
         if count:
@@ -38,12 +44,14 @@ def verify_traced_graph(source: Source, plan: Plan, session: ort.InferenceSessio
             _compare_top_k(source, plan, got, format_sizes(sizes), ledger)
         return answers
 
-    if plan.role == "encode" and source.verified_longest:
-        compare(source.verified_longest, INPUT_SEEDS[0])
-    for sizes in ledger.each(source.verified_at):
-        one, other = (compare(sizes, seed) for seed in INPUT_SEEDS)
-        require_difference(traced, one, other, sizes)
-    compare_alone_with_batch(plan, session, source.verified_at[-1], ledger, lambda _: count)
+    with in_float64(plan.module) as exact:
+        if plan.role == "encode" and source.verified_longest:
+            compare(exact, source.verified_longest, SEEDS[0])
+        for trials in ledger.each(rounds):
+            found = [compare(exact, trial.sizes, trial.seed) for trial in trials]
+            for one, other in pairwise(found):
+                require_difference(traced, one, other, trials[-1].sizes)
+    compare_alone_with_batch(plan, session, rounds[-1][-1], ledger, lambda _: count)
 
 
 def _compare_top_k(source: Source, plan: Plan, got: list[Array], where: str, ledger: Ledger) -> None:
@@ -61,15 +69,15 @@ def _compare_top_k(source: Source, plan: Plan, got: list[Array], where: str, led
 
 
 def compare_cached_with_uncached(
-    source: Source, generation: Generation, open_session: OpenSession, ledger: Ledger
+    source: Source, generation: Generation, open_session: OpenSession, trial: Trial, ledger: Ledger
 ) -> None:
     """Feed a target token by token through encode and decode, and compare with one pass of the definition.
 
     If targets continue their source, the first half of the target is the source, and its last token is fed again.
     """
-    sizes = source.verified_at[-1]
+    sizes = trial.sizes
     encode, decode, predict = (source.plan(role) for role in ("encode", "decode", "predict"))
-    given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, INPUT_SEEDS[0]), strict=True))
+    given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, trial.seed), strict=True))
     with in_float64(source.traced) as exact, torch.no_grad():
         wanted = exact.observe(*given.values()).answer.numpy()
     target = given["target"].numpy()

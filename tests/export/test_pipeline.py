@@ -15,10 +15,11 @@ from contract.artifact import read_artifact
 from contract.generation import COUNT
 from contract.manifest import STATE_METHODS, GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
+from export.checks.files import open_session
 from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
 from export.graphs.tracing.torch_export import trace
-from export.pipeline import EXPLAINING_GRAPHS, _open_session, export
+from export.pipeline import EXPLAINING_GRAPHS, export
 from export.plan import OPTIONAL_METHODS as METHODS
 from model.architectures.gpt import GPTConfig
 from model.architectures.transformer import vaswani
@@ -129,7 +130,7 @@ def test_an_artifact_is_whole_and_readable_and_nothing_is_left_beside_it(tmp_pat
 def test_a_failed_verification_leaves_no_artifact_and_the_old_one_in_place(tmp_path, monkeypatch):
     old = export(classifier(), "1", tmp_path, without=METHODS)
     before = (old / "manifest.json").read_bytes()
-    monkeypatch.setattr("export.pipeline.verify", lambda *_: (_ for _ in ()).throw(ExportError("no")))
+    monkeypatch.setattr("export.pipeline.verify_files", lambda *_: (_ for _ in ()).throw(ExportError("no")))
     for version in ("1", "2"):
         with pytest.raises(ExportError):
             export(classifier(), version, tmp_path, without=METHODS)
@@ -270,7 +271,7 @@ def test_an_int8_artifact_explains_by_the_float_graphs_of_the_same_weights(tmp_p
     for role in manifests["both"].graphs:
         same, other = ("fp32", "int8") if role in EXPLAINING else ("int8", "fp32")
         plan, inputs = source.plan(role), inputs_of(source, role)
-        found = {name: run(plan, _open_session(folders[name], role), inputs) for name in (same, other, "both")
+        found = {name: run(plan, open_session(folders[name], role), inputs) for name in (same, other, "both")
                  if role in manifests[name].graphs}  # fmt: skip
         for ours, theirs in zip(found["both"], found[same], strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=role)
