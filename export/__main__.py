@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from contract.names import BUNDLED
-from export.progress import waiting
 
 ROOT = Path(__file__).parents[1]
 NEEDED = ("torch", "onnx", "onnxscript", "safetensors", "huggingface_hub", "sentencepiece", "onnxruntime")
@@ -26,8 +25,6 @@ def main() -> int:
         if not all(map(importlib.util.find_spec, NEEDED)) and (status := install_missing()):
             return status
         importlib.invalidate_caches()
-        with waiting("loading PyTorch"):
-            importlib.import_module("export.pipeline")
     except KeyboardInterrupt:
         print("not exported: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
+import importlib
 import importlib.util
 import re
 import shlex
 import signal
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -31,6 +31,7 @@ from export.progress import harmless, received_signals, say, waiting
 
 if TYPE_CHECKING:
     from export.checkpoints.reading.checkpoint import Checkpoint
+    from export.checks.trials import Extent
     from export.plan import Source
 
 OPSETS = range(18, 25)
@@ -59,24 +60,19 @@ def main() -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     """Export each model that is named; return the exit status. Raises BrokenPipeError."""
-    from export.graphs.tracing.torch_export import DEFAULT_OPSET
-    from export.pipeline import export
-    from model.weights import WeightsError
-
-    kept = arguments.methods
-    without = arguments.without if kept is None else [one for one in METHODS_TO_LEAVE_OUT if one not in kept]
+    name = ""
     try:
+        opened: dict[str, Checkpoint] = {}
+        for name in arguments.names:  # before PyTorch is loaded, which takes longer
+            if name not in BUNDLED:
+                opened[name] = _opened(name, arguments.revision)
+        with waiting("loading PyTorch"):
+            importlib.import_module("export.dry_run" if arguments.dry_run else "export.pipeline")
         for name in arguments.names:
-            source = _source(name, arguments)
+            source = _source(name, opened.get(name), arguments)
             if arguments.fast_jpeg:
                 source = _with_fast_jpeg(source)
-            source = _presented(source, arguments)
-            export(
-                source, arguments.version, arguments.to, arguments.precision, arguments.opset or DEFAULT_OPSET,
-                samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
-                explain_in_float=bool(arguments.explain),
-                extent="full" if name in BUNDLED else arguments.verify,
-            )  # fmt: skip
+            _make(name, _presented(source, arguments), arguments)
     except KeyboardInterrupt:
         print(f"{name}: not exported: interrupted", file=sys.stderr)
         return 128 + (received_signals[0] if received_signals else signal.SIGINT)
@@ -86,12 +82,39 @@ def _export(arguments: argparse.Namespace) -> int:
         reason = f"{error.filename or arguments.to}: {error.strerror}"
         print(f"{name}: not exported: {harmless(reason)}", file=sys.stderr)
         return 2
-    except (ExportError, WeightsError) as error:
+    except ExportError as error:
         print(f"{name}: not exported: {harmless(str(error))}", file=sys.stderr)
-        return error.exit_status if isinstance(error, ExportError) else ExportError.exit_status
-    if importlib.util.find_spec("service"):  # an image that exports does not hold it
+        return error.exit_status
+    if importlib.util.find_spec("service") and not arguments.dry_run:  # an image that exports does not hold it
         say(f"to serve: {_command_to_serve(arguments.to)}")
     return 0
+
+
+def _opened(name: str, revision: str | None) -> Checkpoint:
+    """Return an opened checkpoint of a known type, without PyTorch. Raises CheckpointError."""
+    from export.checkpoints.reading.checkpoint import open_checkpoint
+
+    return open_checkpoint(name, revision, _check_type)
+
+
+def _make(name: str, source: Source, arguments: argparse.Namespace) -> None:
+    """Make the artifact of a source, or only say what it would be. Raises ExportError."""
+    kept = arguments.methods
+    without = arguments.without if kept is None else [one for one in METHODS_TO_LEAVE_OUT if one not in kept]
+    extent: Extent = "full" if name in BUNDLED else arguments.verify
+    if arguments.dry_run:
+        from export.dry_run import describe
+
+        say(describe(source, arguments.to / source.name / arguments.version, arguments.precision, without, extent))
+        return
+    from export.graphs.tracing.torch_export import DEFAULT_OPSET
+    from export.pipeline import export
+
+    export(
+        source, arguments.version, arguments.to, arguments.precision, arguments.opset or DEFAULT_OPSET,
+        samples=arguments.samples, calibrate=arguments.calibrate, force=arguments.force, without=without,
+        explain_in_float=bool(arguments.explain), extent=extent,
+    )  # fmt: skip
 
 
 def _command_to_serve(root: Path) -> str:
@@ -152,6 +175,10 @@ def _parser() -> argparse.ArgumentParser:
         "--image-size", type=_image_size, metavar="HEIGHTxWIDTH", help="size of images (default: the checkpoint's own)"
     )
     parser.add_argument(
+        "--max-tokens", type=_max_tokens, metavar="NUMBER",
+        help="the most tokens of a text (default: as many as the checkpoint's settings allow, at most 2048)",
+    )  # fmt: skip
+    parser.add_argument(
         "--fast-jpeg",
         action="store_true",
         help="let the service decode large JPEGs at a reduced scale: quicker, but pixels differ by a few levels",
@@ -166,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
         "--verify", choices=("usual", "full"), default="usual",
         help="on how many random inputs the graphs are compared with the model (default: usual; bundled models: full)",
     )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="say what would be exported, or why not, and end")
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     return parser
 
@@ -248,6 +276,12 @@ def _image_size(text: str) -> tuple[int, int]:
     return int(height), int(width or height)
 
 
+def _max_tokens(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,6}", text):
+        raise argparse.ArgumentTypeError("must be a whole number above 0")
+    return int(text)
+
+
 def _with_fast_jpeg(source: Source) -> Source:
     """Return a source whose images may be decoded at a reduced scale. Raises CheckpointError if it takes no images."""
     if source.image is None:
@@ -273,43 +307,55 @@ def _list() -> str:
         options = f"  ({family.command_options})" if family.command_options else ""
         lines.append(f"  {name:<22}{', '.join(family.tasks)}{options}")
     lines.append("of every checkpoint: --name --task --precision --opset --revision --ignore --methods --without")
-    lines.append("of every model: --about --example --order")
+    lines.append("of every model: --about --example --order --verify --dry-run")
     lines.append("of those that take images: --fast-jpeg")
+    lines.append("of those that read text: --max-tokens")
     lines.append(f"methods of attention: {', '.join(get_args(Method))}")
     return "\n".join(lines)
 
 
-def _source(name: str, arguments: argparse.Namespace) -> Source:
-    """Return the source of a bundled model or a checkpoint. Raises CheckpointError."""
-    from export.bundled import SOURCES
-    from export.checkpoints.building.family import ExportOptions
+def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namespace) -> Source:
+    """Return the source of an opened checkpoint, or of a bundled model. Raises ExportError."""
+    from export.checkpoints.building.family import ExportOptions, without_keys
     from export.checkpoints.families import FAMILIES
-    from export.checkpoints.reading.checkpoint import open_checkpoint
+    from export.token_limit import with_max_tokens
 
-    if name in SOURCES:
-        if arguments.task or arguments.image_size or arguments.revision or arguments.ignore:
-            raise CheckpointError("--task, --image-size, --revision and --ignore are for checkpoints")
-        source = SOURCES[name]()
-        return dataclasses.replace(source, name=arguments.name or source.name)
+    if checkpoint is None:
+        return _bundled(name, arguments)
     start = time.perf_counter()
-    check = functools.partial(_check_model, task=arguments.task, ignored=arguments.ignore)
-    checkpoint = open_checkpoint(name, arguments.revision, check)
     target = arguments.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(name).resolve().name).lstrip(".-_")[:128]
     if not re.fullmatch(NAME, target):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
     kind = str(checkpoint.config["model_type"])
+    family = FAMILIES[kind]
+    family.check_architectures(without_keys(checkpoint.config, arguments.ignore), arguments.task)
     options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
     try:
         with waiting(f"{target}: reading {len(checkpoint.tensors)} tensors"):
-            source = FAMILIES[kind].source(checkpoint, options)
+            source = family.source(checkpoint, options)
     except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
         raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
     say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
+    source = with_max_tokens(source, arguments.max_tokens)
     if checkpoint.wrapper:
         say(f"  without {checkpoint.wrapper} before every name")
     if unused := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {unused}")
     return source if arguments.example else _with_card(source, checkpoint)
+
+
+def _bundled(name: str, arguments: argparse.Namespace) -> Source:
+    """Return the source of a bundled model. Raises ExportError."""
+    from export.bundled import SOURCES
+    from model.weights import WeightsError
+
+    if arguments.task or arguments.image_size or arguments.max_tokens or arguments.revision or arguments.ignore:
+        raise CheckpointError("--task, --image-size, --max-tokens, --revision and --ignore are for checkpoints")
+    try:
+        source = SOURCES[name]()
+    except WeightsError as error:
+        raise ExportError(str(error)) from error
+    return dataclasses.replace(source, name=arguments.name or source.name)
 
 
 def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
@@ -331,12 +377,10 @@ def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
     return found
 
 
-def _check_model(config: Mapping[str, Any], *, task: Task | None, ignored: Collection[str]) -> None:
-    """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
-    from export.checkpoints.building.family import without_keys
+def _check_type(config: Mapping[str, Any]) -> None:
+    """Raise CheckpointError for a configuration whose type is not supported."""
     from export.checkpoints.families import FAMILIES
 
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")
-    FAMILIES[kind].check_architectures(without_keys(config, ignored), task)

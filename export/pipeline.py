@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 import onnx
-from torch import Tensor, nn
+from torch import Tensor
 
 from contract.manifest import GRADIENT_METHODS, Omissible, Scales
 from export.checks.files import check_int8_losses, verify_files
 from export.checks.int8_loss import draw_samples, read_samples
 from export.checks.trials import Extent
+from export.cost import announce
 from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.editing.cleanup import clean, extract
 from export.graphs.gradients.integrated import integrated_graph
@@ -47,12 +47,6 @@ from export.progress import (
 )
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced.base import Traced
-
-BYTES_PER_PARAMETER = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
-"""In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""
-
-DISK_MARGIN = 1.1
-"""The disk must have room for this multiple of the estimated size."""
 
 INPUT_SCALE_TOKENS = 128
 """The tokens from which images run alone in 8 bits, with one scale for each. Fewer are quicker in batches, by row."""
@@ -138,7 +132,7 @@ def _make(
     with collecting_only_new_objects(), _temporary_folder(target) as temporary:
         folder = temporary / version
         folder.mkdir()
-        _check_disk_space(source, precision, folder)
+        announce(source, precision, extent, folder)
         with GraphWriter(folder) as graphs:
             write_graphs(source, graphs, precision, opset, calibration)
             write_tokenizers(source, folder)
@@ -304,21 +298,3 @@ def _temporary_folder(target: Path) -> Iterator[Path]:
         for folder in created:
             with contextlib.suppress(OSError):  # it holds the artifact
                 folder.rmdir()
-
-
-def _check_disk_space(source: Source, precision: Precision, folder: Path) -> None:
-    """Print the estimated size of the artifact. Raises CheckpointError if the disk has no room for it."""
-    counts: dict[int, int] = {}
-    matrices: dict[int, int] = {}
-    for plan in source.plans:
-        counts |= {id(parameter): parameter.numel() for parameter in plan.module.parameters()}
-        linear = [layer.weight for layer in plan.module.modules() if isinstance(layer, nn.Linear)]
-        matrices |= {id(weight): weight.numel() for weight in linear}
-    count = sum(counts.values())
-    quantized = sum(matrices.values()) if precision == "int8" else 0
-    kept = quantized if source.explained else 0
-    size = BYTES_PER_PARAMETER[precision] * (count - quantized + kept) + quantized
-    say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
-    needed, free = size * DISK_MARGIN, shutil.disk_usage(folder).free
-    if needed > free:
-        raise CheckpointError(f"--to: needs {needed / 1e6:.0f} MB, the disk has {free / 1e6:.0f} MB")

@@ -126,6 +126,7 @@ class Plan:
             return shown
         if port.dtype == "bool":
             lengths = torch.randint(_smallest_length(shape[1]), shape[1] + 1, (shape[0], 1), generator=generator)
+            lengths[-1] = _smallest_length(shape[1])  # so that there is padding
             lengths[0] = shape[1]
             return torch.arange(shape[1]) < lengths
         if port.dtype in ("float32", "float16", "bfloat16"):

@@ -1,33 +1,42 @@
-"""The families of checkpoints, by the `model_type` of their configuration; one file each."""
+"""The families of checkpoints, by the `model_type` of their configuration. A file is loaded when it is asked for."""
 
-from typing import Any
+from __future__ import annotations
 
-from export.checkpoints.building.family import Family
-from export.checkpoints.families.bart import BART
-from export.checkpoints.families.bert import BERT
-from export.checkpoints.families.conditional_detr import CONDITIONAL_DETR
-from export.checkpoints.families.deit import DEIT
-from export.checkpoints.families.detr import DETR
-from export.checkpoints.families.dinov2 import DINOV2, DINOV2_WITH_REGISTERS
-from export.checkpoints.families.distilbert import DISTILBERT
-from export.checkpoints.families.gpt2 import GPT2
-from export.checkpoints.families.m2m_100 import M2M_100
-from export.checkpoints.families.marian import MARIAN
-from export.checkpoints.families.mbart import MBART
-from export.checkpoints.families.mpnet import MPNET
-from export.checkpoints.families.pegasus import PEGASUS
-from export.checkpoints.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
-from export.checkpoints.families.swin import SWIN
-from export.checkpoints.families.swinv2 import SWINV2
-from export.checkpoints.families.table_transformer import TABLE_TRANSFORMER
-from export.checkpoints.families.vit import VIT
-from export.checkpoints.families.yolos import YOLOS
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-_ALL = (
-    *(VIT, DEIT, DINOV2, DINOV2_WITH_REGISTERS, SWIN, SWINV2),
-    *(DETR, TABLE_TRANSFORMER, CONDITIONAL_DETR, YOLOS),
-    *(BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, MPNET, GPT2),
-    *(MARIAN, BART, MBART, PEGASUS, M2M_100),
-)
+if TYPE_CHECKING:
+    from export.checkpoints.building.family import Family
 
-FAMILIES: dict[str, Family[Any]] = {family.model_type: family for family in _ALL}
+FILES = {
+    **{name: name for name in ("vit", "deit", "dinov2", "swin", "swinv2")},
+    "dinov2_with_registers": "dinov2",
+    "detr": "detr",
+    "table-transformer": "table_transformer",
+    **{name: name for name in ("conditional_detr", "yolos", "bert", "roberta")},
+    "xlm-roberta": "roberta",
+    "camembert": "roberta",
+    **{name: name for name in ("distilbert", "mpnet", "gpt2", "marian", "bart", "mbart", "pegasus", "m2m_100")},
+}
+"""`model_type` -> the file of its family. What a folder is can be said without PyTorch, which the files need."""
+
+
+class _Families(Mapping[str, "Family[Any]"]):
+    """The families by `model_type`."""
+
+    def __getitem__(self, name: str) -> Family[Any]:
+        """Return a family. Raises KeyError if there is none of that name."""
+        module = importlib.import_module(f"{__name__}.{FILES[name]}")
+        return next(one for one in vars(module).values() if getattr(one, "model_type", None) == name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, in the order of lists."""
+        return iter(FILES)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(FILES)
+
+
+FAMILIES: Mapping[str, Family[Any]] = _Families()

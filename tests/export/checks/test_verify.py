@@ -11,6 +11,7 @@ import torch
 
 from export.checks.comparison import Ledger
 from export.checks.reference import in_float64, keeping_no_maps
+from export.checks.trials import EXTENTS
 from export.checks.verify import FACTOR, _verify, verify
 from export.errors import ExportError
 from export.plan import OPTIONAL_METHODS, Source
@@ -141,11 +142,12 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize("extent", EXTENTS)
 @pytest.mark.parametrize("name", CHANGES)
-def test_verification_says_what_differs_by_how_much_at_which_shape(name, small):
+def test_verification_says_what_differs_by_how_much_at_which_shape(name, extent, small):
     (source, folder), (role, change, words) = small, CHANGES[name]
     with pytest.raises(ExportError) as failed:
-        verify(source, changing(folder, role, change))
+        verify(source, changing(folder, role, change), extent=extent)
     assert str(failed.value).startswith(words)
 
 
@@ -192,18 +194,6 @@ def test_padding_that_leaks_is_refused(tmp_path):
     source = of_one_pass(functools.reduce(Source.without, OPTIONAL_METHODS, translator(model)))
     with pytest.raises(ExportError, match=r": alone = in a padded batch: must agree within .* at row \d of"):
         verify(source, opened(written(source, tmp_path)))
-
-
-def test_sizes_to_verify_must_differ_from_the_traced_ones():
-    source = dataclasses.replace(classifier(), verified_at=({"batch": 4},) * 3)
-    with pytest.raises(ExportError, match="sizes to verify must differ from the traced ones"):
-        verify(source, dict.fromkeys(("predict", "attention")).get)
-
-
-@pytest.mark.parametrize("tried", [({"batch": 3}, {"batch": 4}), ({"batch": 3}, {"batch": 4}, {"batch": 1})])
-def test_there_must_be_three_sizes_and_the_last_a_batch(tried):
-    with pytest.raises(ExportError, match="verification needs 3 sizes, the last of a batch"):
-        verify(dataclasses.replace(classifier(), verified_at=tried), dict.fromkeys(("predict", "attention")).get)
 
 
 def very_sharp(factor):

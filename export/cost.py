@@ -1,0 +1,154 @@
+"""What an export will take: an estimate of its largest memory and of its time, before they are spent."""
+
+import shutil
+import time
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from contract.manifest import GRADIENT_METHODS, Kind
+from export.checks.reference import MOST_ROWS, with_fixed_axes
+from export.checks.trials import Extent, rounds_of
+from export.errors import CheckpointError
+from export.plan import Precision, Sizes, Source
+from export.progress import say
+
+FILE_BYTES_PER_PARAMETER: Mapping[Precision, int] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
+"""In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""
+DISK_MARGIN = 1.1
+"""The disk must have room for this multiple of the estimated size."""
+LIBRARIES_BYTES = 400 << 20
+"""PyTorch, ONNX and the runtime, and what they hold of any model."""
+BYTES_PER_PARAMETER = 13
+"""A definition in float64 beside a session in single floats, and what the tracing left."""
+BYTES_PER_SCORE = 16
+"""Of one layer's attention, in float64: the scores, and their softmax."""
+BYTES_PER_WEIGHT = 56
+"""Of the maps of all layers of an input of a batch: as a graph returns them, as they are compared, and as they are
+differentiated."""
+PASSES = 12
+"""Passes through a model in single floats, each of half the time, in which the attention graph is compared."""
+GRADIENT_PASSES = 8
+"""Those of a graph that explains a score, and of its definition in float64."""
+FLOPS_PER_PARAMETER = 2
+LONG_SECONDS = 120
+"""From here on, a time is told in minutes."""
+SPEED_SIDE, SPEED_RUNS = 512, 4
+"""What the speed of this machine is measured with: products of matrices of this side."""
+MEMORY = Path("/proc/meminfo")
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+
+
+def announce(source: Source, precision: Precision, extent: Extent, folder: Path) -> None:
+    """Print what an artifact will be and take. Raises CheckpointError if disk or memory have no room for it."""
+    size, memory = file_bytes(source, precision), memory_bytes(source, extent)
+    count = sum(_numbers(source).values())
+    say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
+    needed, disk = size * DISK_MARGIN, shutil.disk_usage(folder).free
+    if needed > disk:
+        raise CheckpointError(f"--to: needs {needed / 1e6:.0f} MB, the disk has {disk / 1e6:.0f} MB")
+    free, longest = free_bytes(), source.verified_longest
+    if longest and free is not None and memory > free:
+        raise CheckpointError(
+            f"--max-tokens: texts of {longest['source']} tokens need about {memory / 1e9:.1f} GB of memory to be "
+            f"verified, this machine has {free / 1e9:.1f} GB free; give fewer"
+        )
+    say(f"  takes     about {memory / 1e9:.1f} GB of memory, and {format_time(seconds(source, extent))} to verify")
+
+
+def format_time(seconds: float) -> str:
+    """Return an estimated time as words: 40 s, 3 min."""
+    return f"{max(5, 5 * round(seconds / 5))} s" if seconds < LONG_SECONDS else f"{round(seconds / 60)} min"
+
+
+def file_bytes(source: Source, precision: Precision) -> int:
+    """Return the estimated size of an artifact's files, in bytes."""
+    matrices: dict[int, int] = {}
+    for plan in source.plans:
+        linear = [layer.weight for layer in plan.module.modules() if isinstance(layer, nn.Linear)]
+        matrices |= {id(weight): weight.numel() for weight in linear}
+    quantized = sum(matrices.values()) if precision == "int8" else 0
+    kept = quantized if source.explained else 0
+    whole = sum(_numbers(source).values()) - quantized + kept
+    return FILE_BYTES_PER_PARAMETER[precision] * whole + quantized
+
+
+def memory_bytes(source: Source, extent: Extent) -> int:
+    """Return the estimated peak of an export's memory, in bytes."""
+    padded = rounds_of(source, extent)[-1][-1].sizes
+    maps = BYTES_PER_WEIGHT * padded["batch"] * _weights(source, padded)
+    longest = BYTES_PER_SCORE * _scores(source, source.verified_longest or padded)
+    return LIBRARIES_BYTES + BYTES_PER_PARAMETER * sum(_numbers(source).values()) + max(maps, longest)
+
+
+def seconds(source: Source, extent: Extent) -> float:
+    """Return the estimated time of an export's verification on this machine, in seconds."""
+    trials = list(chain(*rounds_of(source, extent)))
+    explaining = sum(plan.role in GRADIENT_METHODS for plan in source.plans)
+    passes = PASSES + GRADIENT_PASSES * explaining
+    operations = passes * sum(_operations(source, trial.sizes) for trial in trials)
+    if source.verified_longest:
+        operations += 2 * _operations(source, source.verified_longest)
+    return operations / _speed()
+
+
+def free_bytes() -> int | None:
+    """Return the memory that is free, in bytes, as Linux and the control group say; None where nobody says."""
+    try:
+        lines = dict(line.split(":") for line in MEMORY.read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, ValueError, KeyError):
+        return None
+    try:
+        limit, used = (int((CONTROL_GROUP / f"memory.{what}").read_text()) for what in ("max", "current"))
+    except (OSError, ValueError):  # there is no group, or no limit
+        return free
+    return min(free, limit - used)
+
+
+def _numbers(source: Source) -> dict[int, int]:
+    """Return how many numbers each parameter holds, by its identity: graphs share them."""
+    return {id(one): one.numel() for plan in source.plans for one in plan.module.parameters()}
+
+
+def _pairs(source: Source, sizes: Sizes) -> dict[Kind, int]:
+    """Return the pairs of a query and a key that one head of one layer of each kind weighs, or that are compared."""
+    known = with_fixed_axes(source, sizes)
+    return {
+        kind: known[kind.query] * min(known[kind.fed], MOST_ROWS if kind.windows else known[kind.fed])
+        for kind in source.attention
+    }
+
+
+def _scores(source: Source, sizes: Sizes) -> int:
+    """Return the scores of the largest layer of one input."""
+    return max(kind.heads * pairs for kind, pairs in _pairs(source, sizes).items())
+
+
+def _weights(source: Source, sizes: Sizes) -> int:
+    """Return the weights of all layers of one input."""
+    return sum(len(kind.maps) * kind.heads * pairs for kind, pairs in _pairs(source, sizes).items())
+
+
+def _operations(source: Source, sizes: Sizes) -> float:
+    """Return the operations of one pass, in multiplications and additions: those of matrices, and of attention."""
+    known = with_fixed_axes(source, sizes)
+    tokens = max(known[kind.query] for kind in source.attention)
+    embedded = {id(one.weight) for one in source.traced.modules() if isinstance(one, nn.Embedding)}
+    matrices = sum(one.numel() for one in source.traced.parameters() if one.dim() > 1 and id(one) not in embedded)
+    width = (source.width or 0) // max(kind.heads for kind in source.attention)
+    attention = 2 * width * _weights(source, sizes)
+    return FLOPS_PER_PARAMETER * known["batch"] * (matrices * tokens + attention)
+
+
+def _speed() -> float:
+    """Return how many such operations of float64 this machine does in a second."""
+    one = torch.rand(SPEED_SIDE, SPEED_SIDE, dtype=torch.float64)
+    torch.mm(one, one)
+    start = time.perf_counter()
+    for _ in range(SPEED_RUNS):
+        torch.mm(one, one)
+    return SPEED_RUNS * 2 * SPEED_SIDE**3 / (time.perf_counter() - start)

@@ -1,0 +1,32 @@
+"""What an export would make, in words: its graphs and methods, its size, and what making it would take."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from contract.manifest import Omissible
+from export.checks.trials import Extent
+from export.cost import file_bytes, format_time, memory_bytes, seconds
+from export.plan import Precision, Source
+
+
+def describe(source: Source, target: Path, precision: Precision, without: Collection[Omissible], extent: Extent) -> str:
+    """Return lines that say what the export of a source would make at `target`, and what that would take."""
+    for method in without:
+        source = source.without(method)
+    methods = dict.fromkeys(method for kind in source.attention for method in kind.methods)
+    takes = []
+    if image := source.image:
+        takes.append(f"images of {image.height}x{image.width} pixels")
+    if text := source.text:
+        takes.append(f"texts of at most {text.max_tokens} tokens")
+    duration = format_time(seconds(source, extent))
+    lines = {
+        "model": f"{source.family} for {source.task}, in {precision}",
+        "takes": " and ".join(takes),
+        "graphs": ", ".join(plan.role for plan in source.plans),
+        "methods": ", ".join(methods),
+        "files": f"about {file_bytes(source, precision) / 1e6:.0f} MB",
+        "export": f"about {memory_bytes(source, extent) / 1e9:.1f} GB of memory, {duration}",
+        "would go": f"to {target}" + (", and replace what is there" if target.exists() else ""),
+    }
+    return "\n".join([f"{source.name}:", *(f"  {name:<9} {value}" for name, value in lines.items())])

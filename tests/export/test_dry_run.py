@@ -1,0 +1,22 @@
+"""An export can be described without being made."""
+
+from export.dry_run import describe
+from tests.samples.export_models import classifier, translator
+
+
+def test_what_would_be_made_is_said(tmp_path):
+    lines = describe(translator(), tmp_path / "pair/1", "fp32", ["libra"], "usual").splitlines()
+    assert lines[0] == "pair:"
+    said = {line[:12].strip(): line[12:] for line in lines[1:]}
+    assert said["model"] == "transformer for text2text-generation, in fp32"
+    assert said["takes"] == "texts of at most 48 tokens"
+    assert said["graphs"] == "attention, predict, relevance, integrated, inside, encode, decode"
+    assert said["methods"] == "raw, rollout, norm, relevance, integrated"
+    assert said["files"] == "about 0 MB"
+    assert said["export"].startswith("about 0.4 GB of memory, ")
+    assert said["would go"] == f"to {tmp_path / 'pair/1'}"
+
+
+def test_an_artifact_that_would_be_replaced_is_told(tmp_path):
+    *_, place = describe(classifier(), tmp_path, "fp32", (), "full").splitlines()
+    assert place == f"  would go  to {tmp_path}, and replace what is there"

@@ -1,0 +1,34 @@
+"""Texts are as long as the command allows, at most."""
+
+import pytest
+
+from export.errors import CheckpointError
+from export.token_limit import USUAL_MAX_TOKENS, with_max_tokens
+from model.architectures.gpt import GPTConfig
+from tests.samples.export_models import classifier, continuer, translator
+
+
+def limits(source):
+    generation = source.generation
+    return source.text.max_tokens, generation.max_new_tokens, source.verified_longest
+
+
+def test_a_limit_holds_for_texts_for_what_is_generated_and_for_what_is_verified():
+    source = translator()
+    assert limits(source) == (48, 12, {"batch": 1, "source": 48, "target": 12})
+    assert limits(with_max_tokens(source, 20)) == (20, 12, {"batch": 1, "source": 20, "target": 12})
+    assert limits(with_max_tokens(source, 9)) == (9, 9, {"batch": 1, "source": 9, "target": 9})
+    assert limits(with_max_tokens(source, 100)) == limits(source), "what the model has is the most"
+
+
+def test_without_a_limit_texts_have_no_more_than_usual():
+    source = continuer(GPTConfig(40, length=3000, width=16, layers=1, heads=2, hidden=16))
+    longest = {"batch": 1, "source": USUAL_MAX_TOKENS, "target": USUAL_MAX_TOKENS}
+    assert limits(with_max_tokens(source, None)) == (USUAL_MAX_TOKENS, USUAL_MAX_TOKENS, longest)
+    assert limits(with_max_tokens(source, 2500))[0] == 2500
+
+
+def test_a_limit_is_refused_for_a_model_that_reads_no_text():
+    assert with_max_tokens(classifier(), None).text is None
+    with pytest.raises(CheckpointError, match="--max-tokens: is for models that read text"):
+        with_max_tokens(classifier(), 9)
