@@ -23,12 +23,29 @@ class Cache(Part):
     present: str
 
 
+Penalty = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Tokens = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+
+
+class Bias(Part):
+    """What is added to the logit of the last of some tokens behind the others."""
+
+    tokens: Tokens
+    bias: float
+
+
 class Sampling(Part):
     """How tokens are drawn: what holds where a request does not say."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_k: Size | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_p: Share | None = None
+    top_h: Share | None = None
+    typical_p: Share | None = None
+    epsilon_cutoff: Share | None = None
+    eta_cutoff: Share | None = None
     by_default: bool = Field(True, description="whether they are drawn where a request does not ask for it")
 
 
@@ -61,7 +78,7 @@ class Generation(Part):
     """
 
     start: int | None = Field(description="first token of every target; null where targets continue the source")
-    end: int = Field(description="token that ends a target")
+    end: int | tuple[int, ...] = Field(description="token that ends a target, or several, or none")
     max_new_tokens: Size = Field(description="most tokens of a target, the end token included")
     default_new_tokens: Size | None = Field(None, description="where a request does not say")
     default_length: Size | None = Field(None, description="the same, the prefix included; null for both means the most")
@@ -78,9 +95,40 @@ class Generation(Part):
     suppressed: tuple[int, ...] = Field((), description="tokens that are never generated")
     suppressed_first: tuple[int, ...] = Field((), description="tokens that are not generated first")
     no_repeat_ngram: int = Field(0, ge=0, description="length of the sequences that come once at most; 0 is off")
+    source_no_repeat_ngram: int = Field(0, ge=0, description="the same, of those of the source")
+    bad_words: tuple[Tokens, ...] = Field((), description="sequences that are never completed")
+    biases: tuple[Bias, ...] = ()
+    repetition_penalty: Penalty = Field(1.0, description="of tokens that came already; 1 is off")
+    source_penalty: Penalty = Field(1.0, description="of tokens that the source has, which it favours; 1 is off")
+    length_decay: tuple[int, float] | None = Field(
+        None, description="from how many tokens on ends gain, and the factor by which they do"
+    )
     renormalized: bool = Field(False, description="what the rules leave is brought back to a sum of one")
+    num_return_sequences: Size = Field(1, description="texts of an input")
     tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
     padding: int | None = Field(None, description="of targets, as that of a text rule")
     languages: Languages | None = Field(None, description="of models that translate among several")
     caches: tuple[Cache, ...]
     memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a target."""
+        return (self.end,) if isinstance(self.end, int) else self.end
+
+    def without_end(self, target: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a target without the token that ends it, if one does."""
+        return target[:-1] if target[-1] in self.ends else target
+
+    def named_tokens(self) -> dict[str, tuple[int, ...]]:
+        """Return the tokens that the rules name, by the field that does."""
+        single = {name: getattr(self, name) for name in ("start", "forced_first", "forced_last", "padding")}
+        return {
+            "end": self.ends,
+            **{name: (token,) for name, token in single.items() if token is not None},
+            "suppressed": self.suppressed,
+            "suppressed_first": self.suppressed_first,
+            "bad_words": tuple(token for word in self.bad_words for token in word),
+            "biases": tuple(token for one in self.biases for token in one.tokens),
+            "languages": tuple(self.languages.tokens.values()) if self.languages else (),
+        }

@@ -48,14 +48,14 @@ from regard.tasks.classification import Classification, Label
 from regard.tasks.detection import Detection
 from regard.tasks.embedding import Embedding
 from regard.tasks.fill_mask import Candidate, Filled
-from regard.tasks.generation import GeneratedToken, Generation, StreamedToken
+from regard.tasks.generation import GeneratedToken, Generation, OtherText, StreamedToken
 
 __all__ = [
     "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",
     "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Detected",
     "Detection", "Diagnosis",
     "Embedding", "Evaluation", "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused",
-    "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "Problem", "Refused",
-    "RegardError", "Result", "Service", "ServiceFailed", "Started", "Stream", "StreamBroken", "StreamedToken",
-    "TimedOut", "Token", "TooSlow", "connect", "export", "start",
+    "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
+    "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Started", "Stream", "StreamBroken",
+    "StreamedToken", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
 ]  # fmt: skip

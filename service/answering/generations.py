@@ -96,9 +96,14 @@ async def generate(
     """
     state, served, query, modality = call.state, call.served, call.query, call.modality
     languages = served.language_tokens(options)
-    served.search(options)  # refuses what cannot be searched before anything is done
     _check_options(call, options, events if show else None)
-    count = len(call.inputs)
+    if events is None or show is None:
+        options = options.model_copy(update={"num_return_sequences": 1})
+    served.search(options)  # refuses what cannot be searched before anything is done
+    count, texts = len(call.inputs), options.texts(served.generation)
+    if count * texts > max(count, state.settings.max_inputs):
+        most = state.settings.max_inputs // count
+        raise Unacceptable(f"num_return_sequences: at most {most} of {count} inputs, given {texts}")
     for number, given in enumerate(call.inputs):
         if not isinstance(given, bytes):
             with about_input(number, count):
@@ -113,7 +118,7 @@ async def generate(
         with about_input(number, count):
             prompts.append(_prompt(served, one, target, query, options))
     tokens, maps = _costs(state, served, prompts, query)
-    options.check_size(sum(one.most for one in prompts), state.settings.max_answer_bytes)
+    options.check_size(texts * sum(one.most for one in prompts), state.settings.max_answer_bytes)
     space = Space(state.settings.max_image_pixels, len(prompts))
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
         explaining.enter_context(served.attention_budget.permit(maps, caller))
@@ -142,6 +147,8 @@ def _check_options(call: Call[Generator], options: GenerateOptions, events: Even
         raise Unacceptable("stream: is for generate; this is answered whole")
     if options.alternatives and events is None:
         raise Unacceptable("alternatives: is for generate; this answer shows no tokens that were chosen")
+    if (options.num_return_sequences or 1) > 1 and events is None:
+        raise Unacceptable("num_return_sequences: is for generate; this answer is of one text an input")
     if options.stream and len(call.inputs) > 1:
         raise Unacceptable(f"stream: takes one input, given {len(call.inputs)}")
     if call.query and call.query.streams_steps and not options.stream:
@@ -206,10 +213,21 @@ async def _generate_one(
     item = await _decode(served, prompt, call.query, space)
     shown, target = None, prompt.target
     if target is None:
-        hypothesis = await served.generate(item, prompt.options, caller=call.caller(prompt.options))
+        hypothesis = await _drawn(call, prompt, item)
         target = hypothesis.tokens
         shown = await _shown(call, prompt.options, show, hypothesis) if show else None
     return shown, await _explain(call, prompt, item, target), target
+
+
+async def _drawn(call: Call[Generator], prompt: Prompt, item: ModelInput) -> Hypothesis:
+    """Return the target of a prompt, with the others that are asked for: what is sampled is drawn again for each."""
+    served, options, caller = call.served, prompt.options, call.caller(prompt.options)
+    count = 1 if options.beams(served.generation) > 1 else options.texts(served.generation)
+    seeds = [None if options.seed is None else (options.seed + place) % 2**63 for place in range(count)]
+    first, *others = await together(
+        served.generate(item, options.model_copy(update={"seed": seed}), caller=caller) for seed in seeds
+    )
+    return first._replace(others=(*first.others, *others))
 
 
 async def _shown(
@@ -281,7 +299,7 @@ class _Generation(Generic[T]):
             growing, shown = served.target_tokenizer.text_stream(), ""
             while hypothesis := await grown.get():
                 index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
-                if token == served.generation.end:
+                if token in served.generation.ends:
                     continue
                 attention = None
                 text = growing.add(token)

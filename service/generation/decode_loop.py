@@ -9,7 +9,7 @@ import numpy as np
 import structlog
 
 from contract.generation import Generation
-from service.arrays import Array, log_softmax, padded
+from service.arrays import Array, padded
 from service.batching.admission import Budget
 from service.batching.fair_queue import NOBODY, Caller, FairQueue
 from service.concurrency import while_wanted
@@ -338,7 +338,7 @@ class DecodeLoop:
             alternatives = alternatives_of(likely, likely_tokens, job.search.alternatives)
             try:
                 if want == ALL_CANDIDATES and logits is not None:
-                    parents = job.search.advance(finite(log_softmax(_rows_of(logits, job.rows))), None, alternatives)
+                    parents = job.search.advance(_rows_of(logits, job.rows), None, alternatives)
                 else:
                     parents = job.search.advance(finite(likely) if broken else likely, likely_tokens, alternatives)
             except Exception as error:  # fails this job only; the others go on

@@ -1,13 +1,13 @@
-"""Token selection: greedy search, sampling and beam search. Each target has a search of its own."""
+"""Token selection: a walk along one hypothesis, and beam search. Each target has a search of its own."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from contract.generation import Generation
+from service.arrays import log_softmax
 from service.errors import NOT_FINITE, Broken
 
 LogProbabilities: TypeAlias = npt.NDArray[np.float64]
@@ -21,8 +21,6 @@ Alternatives: TypeAlias = tuple[tuple[int, float], ...]
 
 ALL_CANDIDATES = 0
 """The value of `wants` that means all tokens of the vocabulary."""
-MOST_CANDIDATES = 256
-"""A sampler that needs more candidates than this asks for all."""
 FEW = 256
 """Up to this many numbers are sorted as quickly as the largest of them are found."""
 
@@ -37,6 +35,8 @@ class Hypothesis(NamedTuple):
     """The alternatives of each token, if they are asked for."""
     cut: bool = False
     """True if it was ended by the limit of tokens, not by the model. Known once it is returned."""
+    others: tuple["Hypothesis", ...] = ()
+    """Of one that is returned, the other targets of its source that were asked for."""
 
     def plus(self, token: int, log: float, alternatives: Sequence[Alternatives] = ()) -> "Hypothesis":
         """Return this hypothesis with one more token, and the alternatives to it, or none."""
@@ -69,9 +69,9 @@ class Search(Protocol):
         """The number of most likely tokens of each row that the next step needs, or ALL_CANDIDATES."""
 
     def advance(
-        self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
+        self, scores: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
     ) -> list[int]:
-        """Select the next token of each row, from all tokens, or if `tokens` is given from these candidates.
+        """Select the next token of each row, by the logits of all tokens, or the log-probabilities of `tokens`.
 
         `alternatives` are those of each row, if the search keeps any. Return the row that each of the new rows
         continues.
@@ -82,85 +82,18 @@ class Search(Protocol):
 
 
 class TokenRules:
-    """Changes the log-probabilities of the next token before a search selects it. This base class changes nothing."""
+    """Changes the scores of the next token before a search selects it. This base class changes nothing."""
+
+    weighs = False
+    """True if the scores of some tokens are made larger or smaller: a walk hands over the logits then."""
 
     def applies(self, live: Sequence[Hypothesis]) -> bool:
         """Return whether a rule applies to the next token, other than tokens that are always suppressed."""
         return False
 
-    def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
-        """Return the log-probabilities of all tokens under the rules."""
-        return logs
-
-
-class Constraints(TokenRules):
-    """Forbids and forces tokens by a model's generation rules (the logits processors of the transformers library).
-
-    A forbidden token has the log-probability -inf, and the others keep theirs; a forced token has 0, and all others
-    have -inf. Forcing wins over forbidding, and the forced last token over the forced first one. If the first token is
-    forced, the tokens forbidden as first are forbidden as second. If no hypothesis has a token left, all must end.
-    """
-
-    def __init__(self, generation: Generation, prefix: Sequence[int], limit: int) -> None:
-        self._rules, self._limit = generation, limit
-        self._prefix = np.array(prefix, np.int64)
-
-    def applies(self, live: Sequence[Hypothesis]) -> bool:
-        """Return whether a rule other than `suppressed` applies to the next token."""
-        rules, length = self._rules, len(live[0].tokens)
-        return bool(
-            (rules.forced_last is not None and length == self._limit - 1)
-            or (length <= 1 and (rules.forced_first is not None or rules.suppressed_first))
-            or len(self._prefix) + length < rules.min_length
-            or length < rules.min_new_tokens
-            or rules.no_repeat_ngram
-            or rules.renormalized
-        )
-
-    def __call__(self, logs: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
-        """Return the log-probabilities under the rules; the given array itself if no rule changes it."""
-        rules, length = self._rules, len(live[0].tokens)
-        if rules.forced_last is not None and length == self._limit - 1:
-            return _forced(rules.forced_last, logs)
-        if rules.forced_first is not None and length == 0:
-            return _forced(rules.forced_first, logs)
-        forbidden = list(rules.suppressed)
-        if length == (0 if rules.forced_first is None else 1):
-            forbidden += rules.suppressed_first
-        if len(self._prefix) + length < rules.min_length or length < rules.min_new_tokens:
-            forbidden.append(rules.end)
-        rows, repeated = self._repeated(live)
-        if not forbidden and not len(rows):
-            return logs
-        vocabulary = logs.shape[1]  # some checkpoints list tokens that are not in it
-        in_vocabulary = repeated < vocabulary
-        allowed = logs.copy()
-        allowed[:, [token for token in forbidden if 0 <= token < vocabulary]] = -np.inf
-        allowed[rows[in_vocabulary], repeated[in_vocabulary]] = -np.inf
-        if allowed.max() == -np.inf:
-            return _forced(rules.end, logs)
-        if rules.renormalized:
-            mass = np.logaddexp.reduce(allowed, axis=1, keepdims=True)
-            allowed -= np.where(np.isfinite(mass), mass, 0.0)
-        return allowed
-
-    def _repeated(self, live: Sequence[Hypothesis]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return rows and tokens: each token would complete an n-gram in its row that has occurred before."""
-        size = self._rules.no_repeat_ngram
-        if not size or len(self._prefix) + len(live[0].tokens) < size:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        targets = np.array([one.tokens for one in live], np.int64)
-        whole = np.hstack([np.tile(self._prefix, (len(live), 1)), targets])  # (rows, length)
-        seen = np.lib.stride_tricks.sliding_window_view(whole, size, axis=1)  # (rows, places, size)
-        rows, places = (seen[:, :, :-1] == seen[:, -1:, 1:]).all(axis=-1).nonzero()
-        return rows, seen[rows, places, -1]
-
-
-def _forced(token: int, logs: LogProbabilities) -> LogProbabilities:
-    """Return log-probabilities of the same shape that allow one token only."""
-    forced = np.full_like(logs, -np.inf)
-    forced[:, token] = 0.0
-    return forced
+    def __call__(self, scores: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
+        """Return the scores of all tokens under the rules."""
+        return scores
 
 
 def likeliest(totals: LogProbabilities, count: int) -> npt.NDArray[np.intp]:
@@ -190,11 +123,16 @@ class Walk:
     """A search with one hypothesis, which `choose` extends: by the most likely token, or by a sampled one."""
 
     def __init__(
-        self, end: int, limit: int, choose: Choose, constrain: TokenRules = UNCONSTRAINED, alternatives: int = 0
+        self,
+        ends: Collection[int],
+        limit: int,
+        choose: Choose,
+        constrain: TokenRules = UNCONSTRAINED,
+        alternatives: int = 0,
     ) -> None:
         self.done, self.alternatives = False, alternatives
         self.live = [Hypothesis()]
-        self._end, self._limit, self._choose, self._constrain = end, limit, choose, constrain
+        self._ends, self._limit, self._choose, self._constrain = ends, limit, choose, constrain
 
     @property
     def wants(self) -> int:
@@ -202,14 +140,19 @@ class Walk:
         return ALL_CANDIDATES if self._constrain.applies(self.live) else self._choose.wants
 
     def advance(
-        self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
+        self, scores: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
     ) -> list[int]:
-        """Select one token."""
-        logs = self._constrain(logs, self.live) if tokens is None else logs
+        """Select one token. Where rules weigh tokens, its log-probability is that of what they leave."""
+        logs = scores
+        if tokens is None:
+            weighs = self._constrain.weighs
+            own = finite(scores.astype(np.float64) if weighs else log_softmax(scores))
+            logs = self._constrain(own, self.live)
+            logs = finite(log_softmax(logs)) if weighs else logs
         chosen = self._choose(logs[0])
         token = chosen if tokens is None else int(tokens[0, chosen])
         self.live = [self.live[0].plus(token, float(logs[0, chosen]), alternatives)]
-        self.done = token == self._end or len(self.live[0].tokens) >= self._limit
+        self.done = token in self._ends or len(self.live[0].tokens) >= self._limit
         return [0]
 
     def best(self) -> Hypothesis:
@@ -227,63 +170,47 @@ class Greedy:
         return int(logs.argmax())
 
 
-class Sampler:
-    """Samples from softmax(logits / temperature), cut to the top k, then to the top p (Holtzman et al. 2020)."""
-
-    def __init__(self, temperature: float, top_k: int | None, top_p: float, seed: int | None) -> None:
-        self.wants = ALL_CANDIDATES if top_k is None or top_k > MOST_CANDIDATES else top_k
-        self._temperature, self._top_k, self._top_p = temperature, top_k, top_p
-        self._random = np.random.default_rng(seed)
-
-    def __call__(self, logs: LogProbabilities) -> int:
-        """Return the index of a sampled candidate. The one whose mass passes top_p is still a candidate."""
-        order = np.argsort(-logs, kind="stable")[: self._top_k]
-        with np.errstate(over="ignore"):  # close to temperature 0 all weights but the largest vanish, as they should
-            weights = np.exp((logs[order] - logs[order[0]]) / self._temperature)
-        weights /= weights.sum()
-        count = int(np.searchsorted(weights.cumsum(), self._top_p)) + 1
-        chosen = self._random.choice(len(weights[:count]), p=weights[:count] / weights[:count].sum())
-        return int(order[chosen])
-
-
 class Beams:
     """Beam search with `beams` hypotheses. With `length_penalty` 1 the mean log-probability decides.
 
-    Of the 2 x beams most likely continuations, those that end and are among the first `beams` are finished; the others
-    live on. The search stops when `beams` hypotheses have finished and, unless `early_stopping` is true, the best live
-    hypothesis cannot beat the worst of them. Its score is taken at its present length, or with "never" at the best
-    possible length, which is the limit if the penalty is positive (the rules of the transformers library).
+    Of the 2 x beams most likely continuations (with several end tokens, beams more for each), those that end and are
+    among the first `beams` are finished; the others live on. The search stops when `beams` hypotheses have finished
+    and, unless `early_stopping` is true, the best live hypothesis cannot beat the worst of them. Its score is taken at
+    its present length, or with "never" at the best possible length, which is the limit if the penalty is positive (the
+    rules of the transformers library).
     """
 
     def __init__(
         self,
         beams: int,
-        end: int,
+        ends: Collection[int],
         limit: int,
         length_penalty: float,
         early_stopping: bool | Literal["never"] = False,
         constrain: TokenRules = UNCONSTRAINED,
         alternatives: int = 0,
+        wanted: int = 1,
     ) -> None:
         self.done, self.alternatives = False, alternatives
         self.live = [Hypothesis()] * beams
         self._totals = np.array([0.0] + [-np.inf] * (beams - 1))  # at first all rows are equal, so only one counts
-        self._beams, self._end, self._limit, self._penalty = beams, end, limit, length_penalty
-        self._early_stopping, self._constrain = early_stopping, constrain
+        self._beams, self._ends, self._limit, self._penalty = beams, ends, limit, length_penalty
+        self._early_stopping, self._constrain, self._wanted = early_stopping, constrain, wanted
+        self._looked_at = max(2, 1 + len(ends)) * beams
         self._finished: list[Hypothesis] = []
 
     @property
     def wants(self) -> int:
-        """Each row could hold all 2 x beams continuations."""
-        return ALL_CANDIDATES if self._constrain.applies(self.live) else 2 * self._beams
+        """Each row could hold all continuations that are looked at."""
+        return ALL_CANDIDATES if self._constrain.applies(self.live) else self._looked_at
 
     def advance(
-        self, logs: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
+        self, scores: LogProbabilities, tokens: Tokens | None = None, alternatives: Sequence[Alternatives] = ()
     ) -> list[int]:
         """Select the next token of each live hypothesis. Raises Broken if no token is possible."""
-        logs = self._constrain(logs, self.live) if tokens is None else logs
+        logs = self._constrain(finite(log_softmax(scores)), self.live) if tokens is None else scores
         totals = self._totals[:, None] + logs  # (beams, vocabulary)
-        order = likeliest(totals, 2 * self._beams)
+        order = likeliest(totals, self._looked_at)
         width = totals.shape[1]
         chosen = order % width if tokens is None else tokens.take(order)
         length = len(self.live[0].tokens) + 1
@@ -294,7 +221,7 @@ class Beams:
         for rank, (row, token, log, total) in enumerate(zip(*found, strict=True)):
             if total == -np.inf:
                 break  # so are all behind it
-            ended = length >= self._limit or token == self._end
+            ended = length >= self._limit or token in self._ends
             wanted = rank < self._beams if ended else len(live) < self._beams
             if not wanted:
                 continue
@@ -314,8 +241,8 @@ class Beams:
         return parents + [parents[0]] * missing if parents else list(range(self._beams))
 
     def best(self) -> Hypothesis:
-        """Return the finished hypothesis with the highest score."""
-        return self._finished[0]
+        """Return the finished hypothesis with the highest score, and as many others as are wanted, best first."""
+        return self._finished[0]._replace(others=tuple(self._finished[1 : self._wanted]))
 
     def _improvable(self, likeliest: Hypothesis) -> bool:
         """Return whether the most likely live hypothesis can still beat a finished one."""

@@ -1,7 +1,7 @@
 """Tokenization: a text to tokens with their spans, and tokens back to text."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tokenizers import Encoding, Tokenizer
 from tokenizers.decoders import DecodeStream
@@ -129,8 +129,16 @@ class TextTokenizer:
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             return entry
+        return ids[0] if len(ids) == 1 and not self._is_unknown(ids[0]) else entry
+
+    def spellings(self, word: str) -> set[tuple[int, ...]]:
+        """Return the tokens of a word, alone and behind a space; none where the vocabulary cannot write it."""
+        found = {tuple(_encoded(self._tokenizer, [text], special=False).ids) for text in (word, f" {word.lstrip()}")}
+        return {tokens for tokens in found if tokens and not any(map(self._is_unknown, tokens))}
+
+    def _is_unknown(self, index: int) -> bool:
         unknown = getattr(self._tokenizer.model, "unk_token", None)  # a Unigram model does not name its own
-        return ids[0] if len(ids) == 1 and self.piece(ids[0]) not in (unknown, "<unk>") else entry
+        return self.piece(index) in (unknown, "<unk>")
 
     def estimated_tokens(self, text: Text, *, any_length: bool = False) -> int:
         """Return how many tokens a text probably has, without special ones, judging by the texts so far.
@@ -153,8 +161,8 @@ class TextTokenizer:
         text: str = self._tokenizer.decode(list(indices), skip_special_tokens=True)
         return text
 
-    def generated(self, indices: Sequence[int], end: int, behind: int = 0) -> list[Token]:
-        """Return generated tokens with their spans in the generated text; special tokens and `end` have none.
+    def generated(self, indices: Sequence[int], ends: Collection[int], behind: int = 0) -> list[Token]:
+        """Return generated tokens with their spans in the generated text; special tokens and `ends` have none.
 
         If they continue a prompt, `behind` is its length in characters, and the spans count from its start. Characters
         whose last bytes never came are those of the last token, if it has a span.
@@ -162,7 +170,7 @@ class TextTokenizer:
         text_stream, start = TextStream(self._tokenizer), behind
         tokens: list[Token] = []
         for index in indices:
-            if index == end or self.is_special(index):
+            if index in ends or self.is_special(index):
                 tokens.append(Token(index, self.piece(index), None))
                 continue
             text = text_stream.add(index)

@@ -1,11 +1,18 @@
 """The options of models that generate."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from contract.generation import Generation, LanguageCode, Sampling
 from service.errors import TooLarge
 from service.options.base import Number, RequestOptions
 from service.options.predictions import CANDIDATE_BYTES
+from service.options.readers import read_bad_words
+
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+"""The options that sample."""
+MOST_TEXTS = 128
 
 
 class LanguageOptions(RequestOptions):
@@ -22,7 +29,7 @@ class LanguageOptions(RequestOptions):
 class GenerateOptions(LanguageOptions):
     """Options of `generate`.
 
-    A temperature above 0, top_k or top_p samples, with the model's defaults for others; else its default holds.
+    A temperature above 0, or another of SAMPLING, samples, with the model's defaults; else its default holds.
     """
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
@@ -33,21 +40,28 @@ class GenerateOptions(LanguageOptions):
     )
     top_k: int | None = Field(None, ge=1, le=10**6, description="sample among this number of the likeliest tokens")
     top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
+    min_p: Number | None = Field(None, ge=0, le=1, description="sample tokens of so large a part of the likeliest")
+    typical_p: Number | None = Field(None, gt=0, le=1, description="sample typical tokens of so much mass")
     seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed samples the same tokens")
+    repetition_penalty: Number | None = Field(None, ge=0.01, le=100, description="of tokens that came already")
+    no_repeat_ngram_size: int | None = Field(None, ge=0, description="no sequence of so many tokens comes twice")
+    bad_words: Annotated[tuple[str | tuple[int, ...], ...], read_bad_words()] | None = Field(
+        None, description="never written"
+    )
+    num_return_sequences: int | None = Field(None, ge=1, le=MOST_TEXTS, description="texts: see others")
     stream: bool = Field(False, description="answer with server-sent events, a token each")
     alternatives: int = Field(
         0,
         ge=0,
         le=20,
-        description="how many of the likeliest tokens are answered for each token's place, best first, with natural "
-        "log-probabilities among the whole vocabulary: before temperature, top_k and top_p. Tokens that the model's "
-        "rules always suppress are left out; rules that force or forbid a token at one place change nothing here",
+        description="likeliest tokens of each place, with log-probabilities before rules of one place",
     )
 
     @property
     def samples(self) -> bool:
         """True if the request asks for sampling."""
-        return self.temperature != 0 and (self.temperature, self.top_k, self.top_p) != (None, None, None)
+        asked = (self.temperature, self.top_k, self.top_p) != (None, None, None)
+        return self.temperature != 0 and (asked or bool(self.min_p) or (self.typical_p or 1) < 1)
 
     def sampling(self, default: Sampling | None) -> Sampling | None:
         """Return how tokens are sampled; None if they are not. What is not given is the model's default.
@@ -55,12 +69,8 @@ class GenerateOptions(LanguageOptions):
         A request for beams, or for a temperature of 0, does not sample.
         """
         if self.samples:
-            own = default or Sampling()
-            return Sampling(
-                temperature=self.temperature or own.temperature,
-                top_k=self.top_k or own.top_k,
-                top_p=self.top_p or own.top_p,
-            )
+            asked = {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
+            return (default or Sampling()).model_copy(update=asked)
         drawn = default and default.by_default and self.temperature is None and (self.num_beams or 1) == 1
         return default if drawn else None
 
@@ -68,6 +78,10 @@ class GenerateOptions(LanguageOptions):
         """Return the beams of a search: by default 1 if it samples or the temperature is 0, else the model's."""
         draws = self.sampling(generation.sampling)
         return self.num_beams or (1 if draws or self.temperature == 0 else generation.num_beams)
+
+    def texts(self, generation: Generation) -> int:
+        """Return how many texts are answered of an input."""
+        return self.num_return_sequences or generation.num_return_sequences
 
     def check_size(self, tokens: int, limit: int) -> None:
         """Raise TooLarge if the alternatives of `tokens` tokens would exceed a limit in bytes."""

@@ -77,6 +77,33 @@ _AGAINST: dict[str, tuple[type, str]] = {
 }
 """The type and the description of each name that `against` may hold."""
 
+MOST_BAD_WORDS, MOST_WORD_CHARACTERS, MOST_WORD_TOKENS = 64, 256, 64
+
+
+def read_bad_words() -> PlainValidator:
+    """Accept a word, or a list of words and of lists of tokens."""
+    rule = (
+        f"must be 1 to {MOST_BAD_WORDS} words of at most {MOST_WORD_CHARACTERS} characters, "
+        f"or lists of at most {MOST_WORD_TOKENS} tokens"
+    )
+
+    def parse(value: object) -> tuple[str | tuple[int, ...], ...]:
+        words: Any = value if isinstance(value, list | tuple) else [value]
+        if not 0 < len(words) <= MOST_BAD_WORDS or not all(map(_is_word, words)):
+            raise PydanticCustomError("bad_words", "{rule}", {"rule": rule})
+        return tuple(word if isinstance(word, str) else tuple(word) for word in words)
+
+    return PlainValidator(parse, json_schema_input_type=str | list[str | list[int]])
+
+
+def _is_word(given: object) -> bool:
+    if isinstance(given, str):
+        return bool(given.strip()) and len(given) <= MOST_WORD_CHARACTERS
+    if not isinstance(given, list | tuple) or not 0 < len(given) <= MOST_WORD_TOKENS:
+        return False
+    return all(type(token) is int and 0 <= token < 10**9 for token in given)
+
+
 MOST_AGAINST = 2
 _ONE_AGAINST = {
     "type": "object",

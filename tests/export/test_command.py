@@ -298,13 +298,28 @@ FAULTS = {
     ),
     "a penalty that is not supported": (
         "gpt2",
-        put("generation_config.json", "repetition_penalty", 1.3),
-        "generation_config.json: repetition_penalty is not supported, given 1.3; to do without it, add: --ignore",
+        put("generation_config.json", "diversity_penalty", 1.3),
+        "generation_config.json: diversity_penalty is not supported, given 1.3; to do without it, add: --ignore",
     ),
-    "bad words of several tokens": (
+    "bad words that are no lists": (
         "bart",
-        put("generation_config.json", "bad_words_ids", [[4, 5]]),
-        "generation_config.json: bad_words_ids must be single tokens",
+        put("generation_config.json", "bad_words_ids", [4, 5]),
+        "generation_config.json: bad_words_ids must be a list of lists of tokens, given [4, 5]",
+    ),
+    "a bad word outside the vocabulary": (
+        "bart",
+        put("generation_config.json", "bad_words_ids", [[4, 300]]),
+        "generation_config.json: token 300 is outside the vocabulary of 300",
+    ),
+    "a penalty of nothing": (
+        "gpt2",
+        put("generation_config.json", "encoder_repetition_penalty", 0.0),
+        "generation_config.json: encoder_repetition_penalty: Input should be greater than 0, given 0.0",
+    ),
+    "more texts than are found": (
+        "gpt2",
+        put("generation_config.json", "num_return_sequences", 3),
+        "generation_config.json: num_return_sequences 3 needs do_sample or as many num_beams, given 1",
     ),
     "a token outside the vocabulary": (
         "bart",

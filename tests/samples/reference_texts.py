@@ -106,4 +106,5 @@ def generated_by(model, tokens, **asked):
         warnings.simplefilter("ignore")
         out = model.generate(given, **asked, **more)[0].tolist()
     made, end = out[len(tokens) if continues else 1 :], model.generation_config.eos_token_id
-    return made[: made.index(end)] if end in made else made
+    ends = end if isinstance(end, list) else [end]
+    return made[: next((place for place, token in enumerate(made) if token in ends), len(made))]

@@ -61,6 +61,8 @@ DIGITS = {
 DATES = {
     "start token": (put("generation.start", 75), "must have tokens from 0 to 74, given 75 for start"),
     "end token": (put("generation.end", 99), "must have tokens from 0 to 74, given 99 for end"),
+    "one of several end tokens": (put("generation.end", [2, 99]), "must have tokens from 0 to 74, given 99 for end"),
+    "bad word": (put("generation.bad_words", [[3, 4], [5, 75]]), "must have tokens from 0 to 74, given 75 for bad_w"),
     "type of a token": (put("generation.end", "2"), "is no manifest of this version: generation.end"),
     "forced token": (put("generation.forced_last", 75), "must have tokens from 0 to 74, given 75 for forced_last"),
     "suppressed token": (put("generation.suppressed", [3, 75]), "must have tokens from 0 to 74, given 75 for supp"),

@@ -18,7 +18,15 @@ class GenerateOptions(CommonOptions, total=False):
     temperature: float
     top_k: int
     top_p: float
+    min_p: float
+    typical_p: float
     seed: int
+    repetition_penalty: float
+    no_repeat_ngram_size: int
+    bad_words: Sequence[str | Sequence[int]]
+    """Words, or lists of tokens, that are never written."""
+    num_return_sequences: int
+    """How many texts are answered: those behind the first are its `others`."""
     alternatives: int
     """How many of the likeliest tokens are answered for each place."""
     source_language: str
@@ -38,6 +46,16 @@ class GeneratedToken:
     alternatives: Sequence[Json] = ()
 
 
+@dataclass(frozen=True)
+class OtherText:
+    """Another text that a model wrote for the same input."""
+
+    text: str
+    tokens: Sequence[GeneratedToken]
+    score: float | None
+    finish_reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Generation(Result):
     """A text that a model wrote."""
@@ -48,18 +66,24 @@ class Generation(Result):
     """The sum of log-probabilities over the length to the power of `length_penalty`."""
     finish_reason: str
     """`stop` or `length`."""
+    others: Sequence[OtherText] = ()
+    """With `num_return_sequences` above 1."""
 
     @classmethod
     def _read(cls, json: Json) -> Json:
-        tokens = [
-            GeneratedToken(one["index"], one["token"], one["text"], one["log_probability"], one.get("alternatives", ()))
-            for one in json["tokens"]
-        ]
-        reason = json["finish_reason"]
-        return {"text": json["text"], "tokens": tokens, "score": json.get("score"), "finish_reason": reason}
+        return {**_text(json), "others": [OtherText(**_text(one)) for one in json.get("others", ())]}
 
     def _words(self) -> str:
         return self.text
+
+
+def _text(json: Json) -> Json:
+    tokens = [
+        GeneratedToken(one["index"], one["token"], one["text"], one["log_probability"], one.get("alternatives", ()))
+        for one in json["tokens"]
+    ]
+    reason = json["finish_reason"]
+    return {"text": json["text"], "tokens": tokens, "score": json.get("score"), "finish_reason": reason}
 
 
 @dataclass(frozen=True)
@@ -76,9 +100,11 @@ def _is_repeatable(model: Description, options: Json) -> bool:
     """Return whether nothing is drawn at random, or all of it from a seed."""
     if options.get("seed") is not None:
         return True
-    if any(options.get(name) is not None for name in ("temperature", "top_k", "top_p")):
+    if any(options.get(name) is not None for name in ("temperature", "top_k", "top_p", "min_p", "typical_p")):
         return options.get("temperature") == 0
     return (options.get("num_beams") or 1) > 1 or not model.json.get("sampling")
 
 
-GENERATE = Task("generate", Generation, of_answer=("alternatives",), is_repeatable=_is_repeatable)
+GENERATE = Task(
+    "generate", Generation, of_answer=("alternatives", "num_return_sequences"), is_repeatable=_is_repeatable
+)

@@ -34,18 +34,21 @@ class Completion:
     finish_reason: str
     top_logprobs: list[dict[str, float]]
     """The likeliest tokens at each place with their log-probabilities; empty if they were not asked for."""
+    others: Sequence["Completion"] = ()
+    """The other texts of the prompt."""
 
 
 def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
     """Return the text of a target. Its end token is none of its tokens; others without a text have an empty one."""
-    end = served.generation.end
-    indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
-    tokens = [one.text if one.span else "" for one in served.target_tokenizer.generated(indices, end)]
+    indices = served.generation.without_end(hypothesis.tokens)
+    found_tokens = served.target_tokenizer.generated(indices, served.generation.ends)
+    tokens = [one.text if one.span else "" for one in found_tokens]
     logs = list(hypothesis.logs[: len(indices)])
     found = zip(indices, tokens, logs, hypothesis.alternatives, strict=False)
     top = [top_logprobs(served, *one) for one in found]
     reason = "length" if hypothesis.cut else "stop"
-    return Completion(served.target_tokenizer.decode(indices), tokens, logs, reason, top)
+    others = [completion(served, one) for one in hypothesis.others]
+    return Completion(served.target_tokenizer.decode(indices), tokens, logs, reason, top, others)
 
 
 def top_logprobs(served: Generator, token: int, text: str, log: float, found: Alternatives) -> dict[str, float]:
@@ -103,13 +106,18 @@ class Completions:
         return await self.call.present(lambda: responses.respond(self._document(answered)))
 
     def _document(self, answered: Answered[Completion]) -> Json:
+        texts = [
+            (one, None if place else found)  # attention is of the first text of a prompt
+            for first, found in answered.results
+            if first
+            for place, one in enumerate((first, *first.others))
+        ]
         choices = [
             responses.result(
                 self.choice(index, one.text, one.finish_reason, self.logprobs(one.tokens, one.logs, one.top_logprobs)),
                 found,
             )
-            for index, (one, found) in enumerate(answered.results)
-            if one
+            for index, (one, found) in enumerate(texts)
         ]
         return {**self.frame(), "choices": choices, "usage": self.usage(answered)}
 
@@ -143,7 +151,7 @@ class Completions:
     def usage(self, answered: Answered[Completion]) -> dict[str, int]:
         """Return how many tokens the prompts and their completions have."""
         prompts = answered.cost
-        completions = sum(len(one.tokens) for one in answered.shown)
+        completions = sum(len(one.tokens) for first in answered.shown for one in (first, *first.others))
         return {"prompt_tokens": prompts, "completion_tokens": completions, "total_tokens": prompts + completions}
 
 

@@ -11,7 +11,7 @@ from contract.generation import Generation
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
 from service.errors import Unacceptable
 from service.options.base import Number, Options, parse
-from service.options.generation import GenerateOptions, LanguageOptions
+from service.options.generation import MOST_TEXTS, GenerateOptions, LanguageOptions
 from service.options.predictions import TextOptions
 from service.settings import Settings
 
@@ -81,8 +81,7 @@ class EmbeddingsOptions(TextOptions):
 
 
 UNSERVED: dict[str, tuple[object, str]] = {
-    "n": (1, "a prompt has one completion"),
-    "best_of": (1, "a prompt has one completion"),
+    "best_of": (1, "all n completions are answered"),
     "echo": (False, "a completion does not repeat its prompt"),
     "suffix": ("", "no text is inserted between two others"),
     "stop": ([], "a completion ends where the model ends it, or at max_tokens"),
@@ -135,7 +134,7 @@ class CompletionsOptions(LanguageOptions):
         False, description="include_usage: also send the usage, before the end of a stream"
     )
     user: str | None = Field(None, description="not used")
-    n: Any = Field(None, description=_rule("n"))
+    n: int | None = Field(None, ge=1, le=MOST_TEXTS, description="completions of a prompt")
     best_of: Any = Field(None, description=_rule("best_of"))
     echo: Any = Field(None, description=_rule("echo"))
     suffix: Any = Field(None, description=_rule("suffix"))
@@ -149,6 +148,8 @@ class CompletionsOptions(LanguageOptions):
     def check_unserved(cls, value: object, info: ValidationInfo) -> None:
         """Refuse a field that is not served, unless its value asks for nothing."""
         neutral, _ = UNSERVED[str(info.field_name)]
+        if info.field_name == "best_of" and type(value) is int and value == info.data.get("n"):
+            return
         if value != neutral or isinstance(value, bool) != isinstance(neutral, bool):
             raise PydanticCustomError("unserved", "{rule}", {"rule": _rule(str(info.field_name))})
 
@@ -168,13 +169,18 @@ class CompletionsOptions(LanguageOptions):
             # 1 is the default of OpenAI's clients, and asks a model that does not sample for nothing
             top_p=None if self.top_p == 1 and self.temperature is None and not draws else self.top_p,
             alternatives=self.logprobs or 0,
+            num_return_sequences=self.n or 1,
             seed=None if self.seed is None else self.seed % 2**63,
             stream=self.stream,
             priority=self.priority,
             source_language=self.source_language,
             target_language=self.target_language,
         )
-        beams = options.beams(generation)
+        beams, texts = options.beams(generation), options.texts(generation)
+        if texts > 1 and self.stream:
+            raise Unacceptable(f"stream: needs n 1, given {texts}")
+        if texts > beams and not options.sampling(generation.sampling):
+            raise Unacceptable(f"n: at most {beams} without a temperature above 0, given {texts}")
         if self.stream and beams > 1:
             raise Unacceptable(
                 "stream: needs a temperature (0 takes the likeliest token), since this model searches with "

@@ -13,7 +13,7 @@ from service.api.openapi.requests import (
     BINARY,
     AttendImages,
     AttendTexts,
-    form,
+    attend_form,
     images_or,
     of_inside,
     parameter,
@@ -31,7 +31,7 @@ _EXAMPLE = answered("the picture, or the texts", Example, 401, 403, 404)
 _EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in PICTURE_TYPES.values()}
 _ATTENTION = prediction(
     Attended,
-    images_or(any_of(AttendImages, AttendTexts), form("AttendForm", DetectOptions, GenerateOptions)),
+    images_or(any_of(AttendImages, AttendTexts), attend_form()),
     [*query(RequestOptions, GenerateOptions, AttentionOptions), threshold()],
 )
 _ATTENTION["responses"][200]["content"] |= {

@@ -127,6 +127,12 @@ def form(name: str, *kinds: type[Options]) -> Json:
     return COMPONENTS.named("schemas", name, {"allOf": [images, {"type": "object", "properties": own}]})
 
 
+def attend_form() -> Json:
+    """Return the form of images to attend to: that of models that generate, and the threshold of detectors."""
+    own = {"type": "object", "properties": {"threshold": _flat(DetectOptions)["threshold"]}}
+    return COMPONENTS.named("schemas", "AttendForm", {"allOf": [form("GenerateForm", GenerateOptions), own]})
+
+
 def images_or(documents: Json, sent: Json) -> dict[str, Any]:
     """Return the bodies of an endpoint that takes an image as it is, a form, or a document in JSON."""
     raw = ("image/png", "image/jpeg", "image/webp", "application/octet-stream")

@@ -1,7 +1,7 @@
 """The parameters that Hugging Face's clients send: which are honoured, and which are refused by name with a reason."""
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
@@ -10,13 +10,14 @@ from contract.manifest import Manifest
 from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions, parse
-from service.options.generation import GenerateOptions
+from service.options.generation import SAMPLING, GenerateOptions
 from service.options.predictions import (
     ClassifyOptions,
     ClassifyTextOptions,
     DetectOptions,
     TextOptions,
 )
+from service.options.readers import read_bad_words
 from service.repository.models.generator import Generator
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -37,19 +38,16 @@ VECTORS: Refused = {
     "prompt_name": ((), "models have no prompts here; put one before the text"),
     "encoding_format": (("float",), "vectors are lists of numbers here; /v1/embeddings answers base64 too"),
 }
-ONE_TEXT = "each input has one text"
 WEIGHED = "probabilities of tokens that occurred already are not changed"
 NOT_CUT = "an input that is too long is refused, not cut off"
 CHOSEN = "only the tokens that were chosen are answered"
 ENDS = "a text ends at the model's end token, or at max_new_tokens"
 GENERATION: Refused = {
     "adapter_id": ((), "models have no adapters here"),
-    "best_of": ((1,), ONE_TEXT),
-    "num_return_sequences": ((1,), ONE_TEXT),
+    "best_of": ((1,), "num_return_sequences answers all that are drawn"),
     "clean_up_tokenization_spaces": ((False,), "the text is what the tokenizer decodes"),
     "decoder_input_details": ((False,), "probabilities of the input's tokens are not computed"),
     "frequency_penalty": ((0,), WEIGHED),
-    "repetition_penalty": ((1,), WEIGHED),
     "grammar": ((), "the text follows the model alone"),
     "max_length": ((), "give max_new_tokens, which does not count the input"),
     "stop": (([],), ENDS),
@@ -58,7 +56,6 @@ GENERATION: Refused = {
     "alternatives": ((0,), CHOSEN),
     "truncate": ((False,), NOT_CUT),
     "truncation": (("do_not_truncate",), NOT_CUT),
-    "typical_p": ((1,), "tokens are drawn by temperature, top_k and top_p"),
     "use_cache": ((True,), "states of earlier tokens are always kept"),
     "watermark": ((False,), "texts have no watermark"),
 }
@@ -112,6 +109,9 @@ class GenerationParameters(GenerateOptions):
 
     do_sample: bool | None = Field(None, description="draw tokens (true), or take the likeliest (false)")
     return_full_text: bool = Field(False, description="the input before the text that continues it")
+    bad_words_ids: Annotated[tuple[str | tuple[int, ...], ...], read_bad_words()] | None = Field(
+        None, description="the tokens of bad_words"
+    )
     details: bool = Field(False, description="tokens with log-probabilities, and why the text ended")
 
     src_lang: LanguageCode | None = Field(None, description="the language of the text, as source_language")
@@ -127,11 +127,12 @@ class GenerationParameters(GenerateOptions):
             "source_language": self.source_language or self.src_lang,
             "target_language": self.target_language or self.tgt_lang,
         }
-        options = GenerateOptions(**self.model_dump(include=set(GenerateOptions.model_fields)) | languages)
+        words = {"bad_words": (*(self.bad_words or ()), *(self.bad_words_ids or ())) or None}
+        options = GenerateOptions(**self.model_dump(include=set(GenerateOptions.model_fields)) | languages | words)
         if self.do_sample is None:
             return options
         if not self.do_sample and options.samples:
-            raise Unacceptable("do_sample: must be true where temperature, top_k or top_p are given")
+            raise Unacceptable(f"do_sample: must be true where {' or '.join(SAMPLING)} are given")
         if self.do_sample and self.temperature == 0:
             raise Unacceptable("do_sample: must be false where temperature is 0")
         if options.samples:

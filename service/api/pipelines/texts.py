@@ -82,18 +82,17 @@ class WrittenText:
         }
 
     def _text(self, hypothesis: Hypothesis, prompt: str) -> str:
-        end = self.served.generation.end
-        indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
+        indices = self.served.generation.without_end(hypothesis.tokens)
         return prompt * self.parameters.return_full_text + self.served.target_tokenizer.decode(indices)
 
     def _texts(self, hypothesis: Hypothesis) -> list[str]:
         """Return the text that each token adds: special ones none, but the last one what makes the text whole."""
-        tokens = self.served.target_tokenizer.generated(hypothesis.tokens, self.served.generation.end)
+        tokens = self.served.target_tokenizer.generated(hypothesis.tokens, self.served.generation.ends)
         texts = [token.text if token.span else "" for token in tokens]
         texts[-1] += rest_of(self._text(hypothesis, ""), "".join(texts))
         return texts
 
     def _token(self, token: int, text: str, log: float) -> Json:
         """Return a token as clients know it. Texts of special tokens are empty, so that all of them make the whole."""
-        special = token == self.served.generation.end or self.served.target_tokenizer.is_special(token)
+        special = token in self.served.generation.ends or self.served.target_tokenizer.is_special(token)
         return {"id": token, "text": text, "logprob": log, "special": special}

@@ -68,9 +68,10 @@ class Written(Task[Generator]):
         written = WrittenText(served, parameters, prompts[0])
 
         async def respond(answered: Answered[Hypothesis]) -> Response:
-            texts = [written.answer(shown, prompt) for shown, prompt in zip(answered.shown, prompts, strict=True)]
-            nested = asked.several and not written.has_names_of_tasks
-            return responses.respond([[text] for text in texts] if nested else texts)
+            found = zip(answered.shown, prompts, strict=True)
+            texts = [[written.answer(one, prompt) for one in (shown, *shown.others)] for shown, prompt in found]
+            nested = asked.several and (max(map(len, texts)) > 1 or not written.has_names_of_tasks)
+            return responses.respond(texts if nested else [one for several in texts for one in several])
 
         return await generate(asked.call(served), parameters.search(served), _itself, respond, written)
 
@@ -111,11 +112,12 @@ def _itself(shown: T) -> T:
 
 def sequence_of(served: Generator, options: GenerateOptions) -> Callable[[Hypothesis], Json]:
     """Return what shows a generated text with its tokens, its score, and whether it ended or was cut."""
-    end, penalty = served.generation.end, served.penalty(options)
+    generation, penalty = served.generation, served.penalty(options)
 
     def show(hypothesis: Hypothesis) -> Json:
-        indices = hypothesis.tokens[:-1] if hypothesis.tokens[-1] == end else hypothesis.tokens
-        tokens = served.target_tokenizer.generated(indices, end)
+        indices = generation.without_end(hypothesis.tokens)
+        tokens = served.target_tokenizer.generated(indices, generation.ends)
+        others = {"others": [show(one) for one in hypothesis.others]} if hypothesis.others else {}
         return {
             "text": served.target_tokenizer.decode(indices),
             "tokens": [
@@ -125,6 +127,7 @@ def sequence_of(served: Generator, options: GenerateOptions) -> Callable[[Hypoth
             ],
             "score": hypothesis.score(penalty),
             "finish_reason": "length" if hypothesis.cut else "stop",
+            **others,
         }
 
     return show

@@ -221,9 +221,9 @@ def axes_of_generated(
     `target` holds the token that each row emitted, `target_input` the one it was fed, and with `align=input` also
     the last token. Where targets continue their source, both begin with it, and spans count through both texts as one.
     """
-    start, end = served.start_token(source), served.generation.end
+    start = served.start_token(source)
     behind = text if start is None else ""
-    written = served.target_tokenizer.generated(target, end, behind=len(behind))
+    written = served.target_tokenizer.generated(target, served.generation.ends, behind=len(behind))
     tokens = list(source.tokens)
     axes: dict[str, Sequence[Token]]
     if start is None:

@@ -24,9 +24,6 @@ from service.explanations.methods import METHODS
 from service.explanations.score import CLASSIFICATION_TASKS, baselines_of, explains
 from service.runtime.session import Session
 
-SINGLE_TOKENS = ("start", "end", "forced_first", "forced_last", "padding")
-"""The fields of `Generation` that are one token."""
-
 
 def check_graphs(artifact: Artifact, roles: Sequence[Role]) -> None:
     """Raise ArtifactError for an artifact without the graphs and outputs that a task needs."""
@@ -83,7 +80,9 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield f"must have a best method that some kind has, given {manifest.best.method}"
     yield from _faults_of_tokens(_tokens_of_sources(manifest), width)
     if manifest.generation:
-        yield from _faults_of_tokens(_tokens(manifest.generation), manifest.graphs["decode"].outputs[0].axes[-1])
+        named = manifest.generation.named_tokens()
+        worst = {name: min(tokens) if min(tokens) < 0 else max(tokens) for name, tokens in named.items() if tokens}
+        yield from _faults_of_tokens(worst, manifest.graphs["decode"].outputs[0].axes[-1])
         yield from _faults_of_caches(manifest.generation, manifest.graphs)
 
 
@@ -190,15 +189,6 @@ def _faults_of_caches(generation: Generation, graphs: Mapping[Role, Graph]) -> I
     encoded = generation.memory if generation.start is not None else [one.past for one in generation.caches]
     if set(encoded) != {port.name for port in graphs["encode"].outputs}:
         yield "must have the memory that the graph of encode returns, or no start token if it returns caches"
-
-
-def _tokens(generation: Generation) -> dict[str, int]:
-    """Return the tokens that a manifest names for generation, by what they are for."""
-    single = {name: getattr(generation, name) for name in SINGLE_TOKENS}
-    several = {name: max(getattr(generation, name), default=None) for name in ("suppressed", "suppressed_first")}
-    if generation.languages:
-        several["languages"] = max(generation.languages.tokens.values())
-    return {name: token for name, token in (single | several).items() if token is not None}
 
 
 def _times(sizes: tuple[int | str, ...] | None) -> str:

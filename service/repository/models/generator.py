@@ -1,6 +1,6 @@
 """Models that generate text, token by token: from a text or an image, or in continuation of a text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from service.explanations.query import AttentionQuery
 from service.explanations.selection import Target, select
 from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import SLOTS
-from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Search, Walk
+from service.generation.logits_processors import Constraints
+from service.generation.sampling import Sampler
+from service.generation.token_selection import Beams, Greedy, Hypothesis, Search, Walk
 from service.inputs.model_input import LanguageTokens, ModelInput, cost_of
 from service.inputs.tokenization import TextTokenizer
-from service.options.generation import GenerateOptions
+from service.options.generation import SAMPLING, GenerateOptions
 from service.repository.models.served_model import ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
@@ -105,31 +107,35 @@ class Generator(ServedModel):
     def search(self, options: GenerateOptions, source: Sequence[int] = ()) -> Search:
         """Return a fresh search. Raises Unacceptable for options that exclude each other."""
         generation = self.generation
-        limit, end = self.limit(options, len(source)), generation.end
+        limit, ends = self.limit(options, len(source)), generation.ends
         sampling = options.sampling(generation.sampling)
         beams = options.beams(generation)
         if beams > self.settings.max_beams:
             raise Unacceptable(f"num_beams: at most {self.settings.max_beams}, given {beams}")
+        texts = options.texts(generation)
+        if texts > 1 and options.stream:
+            raise Unacceptable(f"stream: needs num_return_sequences 1, given {texts}")
+        if texts > beams and (beams > 1 or not sampling):
+            raise Unacceptable(
+                f"num_return_sequences: at most num_beams, {beams}, where tokens are not drawn; given {texts}"
+            )
         rules = self._rules(options)
         prefix = source if rules.start is None else (rules.start,)
-        constrain = Constraints(rules, prefix, limit)
+        constrain = Constraints(rules, prefix, limit, source)
         if beams == 1:
-            choose = (
-                Sampler(sampling.temperature, sampling.top_k, sampling.top_p or 1.0, options.seed)
-                if sampling
-                else Greedy()
-            )
-            return Walk(end, limit, choose, constrain, options.alternatives)
+            choose = Sampler(sampling, options.seed) if sampling else Greedy()
+            return Walk(ends, limit, choose, constrain, options.alternatives)
         if options.samples:
-            raise Unacceptable("num_beams: must be 1 when temperature, top_k or top_p are given")
+            raise Unacceptable(f"num_beams: must be 1 when {' or '.join(SAMPLING)} are given")
         if options.stream:
             raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
         penalty = self.penalty(options)
-        return Beams(beams, end, limit, penalty, generation.early_stopping, constrain, options.alternatives)
+        early = generation.early_stopping
+        return Beams(beams, ends, limit, penalty, early, constrain, options.alternatives, texts)
 
     def cost(self, source: int, limit: int, options: GenerateOptions) -> int:
         """Return what a source and a target cost, by the most tokens of each."""
-        return source + limit * options.beams(self.generation)
+        return source + limit * max(options.beams(self.generation), options.texts(self.generation))
 
     def likely_cost(self, lengths: Sequence[Mapping[str, int]], options: GenerateOptions) -> int:
         """Return the probable cost of inputs that probably have such lengths."""
@@ -148,7 +154,7 @@ class Generator(ServedModel):
         caller: Caller = NOBODY,
     ) -> Hypothesis:
         """Return the target of a source; `grew` is called after every step with what there is of it."""
-        behind = source.arrays["source"].tolist() if self.continues else []
+        behind = source.arrays["source"].tolist() if source.tokens else []
         limit = self.limit(options, len(behind))
         found = await self.decode_loop.generate(
             source.arrays,
@@ -159,8 +165,12 @@ class Generator(ServedModel):
             caller,
             self.start_token(source),
         )
+        return self._judged(found, limit)._replace(others=tuple(self._judged(one, limit) for one in found.others))
+
+    def _judged(self, found: Hypothesis, limit: int) -> Hypothesis:
+        """Return a target that knows whether it was cut."""
         forced = self.generation.forced_last is not None and len(found.tokens) == limit
-        return found._replace(cut=forced or found.tokens[-1] != self.generation.end)
+        return found._replace(cut=forced or found.tokens[-1] not in self.generation.ends)
 
     def start_token(self, source: ModelInput) -> int | None:
         """Return the first token of the target of a source; None if targets continue their source."""
@@ -185,12 +195,31 @@ class Generator(ServedModel):
         return LanguageTokens(source, self._rules(options).start)
 
     def _rules(self, options: GenerateOptions) -> Generation:
-        """Return the rules of generation, with the token of the language that a request asks for."""
-        languages, code = self.generation.languages, options.target_language
-        if languages is None or code is None:
-            return self.generation
-        field = "start" if languages.begins == "start" else "forced_first"
-        return self.generation.model_copy(update={field: languages.tokens[code]})
+        """Return the rules of generation, with what a request asks for: a language, penalties, words to avoid."""
+        generation, changed = self.generation, dict[str, object]()
+        languages, code = generation.languages, options.target_language
+        if languages and code is not None:
+            changed["start" if languages.begins == "start" else "forced_first"] = languages.tokens[code]
+        if options.repetition_penalty is not None:
+            changed["repetition_penalty"] = options.repetition_penalty
+        if options.no_repeat_ngram_size is not None:
+            changed["no_repeat_ngram"] = options.no_repeat_ngram_size
+        if options.bad_words:
+            changed["bad_words"] = (*generation.bad_words, *self._bad_words(options.bad_words))
+        return generation.model_copy(update=changed) if changed else generation
+
+    def _bad_words(self, words: Sequence[str | tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+        """Yield the tokens of words, as they stand at the beginning of a text and behind a space.
+
+        Raises Unacceptable for tokens outside the vocabulary. An end token alone is none, as in the reference.
+        """
+        vocabulary = int(self.sessions["decode"].graph.outputs[0].axes[-1])
+        for word in words:
+            found = self.target_tokenizer.spellings(word) if isinstance(word, str) else {word}
+            for tokens in found - {(end,) for end in self.generation.ends}:
+                if max(tokens) >= vocabulary:
+                    raise Unacceptable(f"bad_words: tokens must be from 0 to {vocabulary - 1}, given {max(tokens)}")
+                yield tokens
 
     def finished(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> ModelInput:
         """Return a finished target as the input of one teacher-forced pass: row i emits token i, fed token i - 1.
@@ -200,7 +229,7 @@ class Generator(ServedModel):
         start = self.start_token(source)
         behind = target if query.options.align == "input" else target[:-1]
         fed = np.array([*(source.arrays["source"] if start is None else [start]), *behind])
-        ends = (start, self.generation.end)
+        ends = (start, *self.generation.ends)
         special = np.array([token in ends or self.target_tokenizer.is_special(token) for token in fed.tolist()])
         if start is None:
             special[: source.lengths["source"]] = source.special["source"]

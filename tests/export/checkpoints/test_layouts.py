@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from contract.generation import Sampling
+from contract.generation import Bias, Sampling
+from export.checkpoints.reading.generation_config import DISABLING_VALUES, IRRELEVANT_KEYS, SUPPORTED_KEYS
 from export.errors import CheckpointError
 from model.parts.positions import sinusoids
 from tests.samples.checkpoints import CASES, T, dino, reference, source_of
@@ -334,6 +335,37 @@ def test_how_tokens_are_drawn_is_read_though_they_are_not_drawn_by_default(saved
     assert source_of(folder).generation.sampling == wanted
 
 
+WRITTEN = {
+    "eos_token_id": [2, 7], "repetition_penalty": 1.2, "encoder_repetition_penalty": 1.1, "no_repeat_ngram_size": 3,
+    "encoder_no_repeat_ngram_size": 4, "bad_words_ids": [[5], [6, 8], [2]], "sequence_bias": [[[9, 3], -1.5]],
+    "exponential_decay_length_penalty": [5, 1.25], "num_return_sequences": 2, "num_beams": 4, "do_sample": False,
+    "min_p": 0.1, "top_h": 0.4, "typical_p": 0.9, "epsilon_cutoff": 0.01, "eta_cutoff": 0.02, "max_cache_len": 9,
+    "suppress_tokens": [1],
+}  # fmt: skip
+MEANT = {
+    "end": (2, 7), "repetition_penalty": 1.2, "source_penalty": 1.1, "no_repeat_ngram": 3, "source_no_repeat_ngram": 4,
+    "bad_words": ((6, 8),), "suppressed": (1, 5), "biases": (Bias(tokens=(9, 3), bias=-1.5),),
+    "length_decay": (5, 1.25), "num_return_sequences": 2, "num_beams": 4,
+}  # fmt: skip
+CUTS = {"min_p": 0.1, "top_h": 0.4, "typical_p": 0.9, "epsilon_cutoff": 0.01, "eta_cutoff": 0.02}
+
+
+def test_what_a_file_says_of_generation_is_obeyed(saved):
+    folder = saved("gpt2")
+    edit(folder, "generation_config.json", lambda it: (it.clear(), it.update(WRITTEN)))
+    rules = source_of(folder).generation
+    assert {name: getattr(rules, name) for name in MEANT} == MEANT
+    assert {name: getattr(rules.sampling, name) for name in CUTS} == CUTS
+
+
+def test_no_key_of_generation_is_dropped_without_a_word():
+    """Of those that the transformers library has, and that it has had."""
+    read = {*SUPPORTED_KEYS, *DISABLING_VALUES, *IRRELEVANT_KEYS}
+    theirs = {name for name in vars(T.GenerationConfig()) if not name.startswith("_")}
+    assert theirs <= read
+    assert not {*SUPPORTED_KEYS} & {*DISABLING_VALUES, *IRRELEVANT_KEYS}
+
+
 def test_a_tokenizer_without_settings_has_those_of_barts_class(saved):
     folder = saved("bart")
     edit(folder, "tokenizer.json", lambda it: it["pre_tokenizer"].update(add_prefix_space=True))
@@ -482,11 +514,17 @@ def test_a_key_is_ignored_whether_the_reader_knows_it_or_not(saved, key, value):
     source_of(folder, ignored=(key,))
 
 
-def test_a_token_of_the_configuration_is_ignored_too(saved):
+@pytest.mark.parametrize("said", [{}, {"eos_token_id": None}])
+def test_the_end_is_that_of_the_file_of_generation_alone(saved, said):
+    """As the reference has it, which goes on to the longest text where that file has none."""
     folder = saved("bart")
     configured(eos_token_id=2)(folder)
-    with pytest.raises(CheckpointError, match=r"generation_config.json: must hold eos_token_id"):
-        source_of(folder, ignored=("eos_token_id",))
+    assert source_of(folder).generation.ends == (2,)
+    assert source_of(folder, ignored=("eos_token_id",)).generation.ends == ()
+    edit(folder, "generation_config.json", lambda it: [it.pop("eos_token_id"), it.update(said)])
+    assert source_of(folder).generation.ends == ()
+    model = T.BartForConditionalGeneration.from_pretrained(folder)
+    assert model.generation_config.eos_token_id is None
 
 
 PUBLISHED_MARIAN = {

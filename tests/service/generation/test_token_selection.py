@@ -7,10 +7,11 @@ import pytest
 import torch
 import transformers
 
-from contract.generation import Generation
-from service.arrays import log_softmax
-from service.errors import Broken
-from service.generation.token_selection import Beams, Constraints, Greedy, Hypothesis, Sampler, Walk
+from contract.generation import Bias, Generation, Sampling
+from service.errors import Broken, Unacceptable
+from service.generation.logits_processors import Constraints
+from service.generation.sampling import Sampler
+from service.generation.token_selection import Beams, Greedy, Hypothesis, Walk
 
 END = 0
 
@@ -51,18 +52,18 @@ def every_hypothesis(logs, limit, vocabulary=4):
 
 def test_greedy_takes_the_likeliest_token_until_the_end_or_the_limit():
     table = [[0.1, 0.9], [0.2, 0.8], [0.6, 0.4]]
-    walk = Walk(END, 9, Greedy())
+    walk = Walk((END,), 9, Greedy())
     best = run(walk, lambda tokens: np.log(table[len(tokens)]))
     assert best.tokens == (1, 1, 0)
     assert best.total == pytest.approx(np.log(0.9 * 0.8 * 0.6))
-    assert run(Walk(END, 2, Greedy()), lambda tokens: np.log(table[len(tokens)])).tokens == (1, 1)
+    assert run(Walk((END,), 2, Greedy()), lambda tokens: np.log(table[len(tokens)])).tokens == (1, 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
 def test_beams_as_wide_as_the_whole_tree_find_the_best_of_all_targets(seed, penalty):
     logs = language(seed=seed)
-    best = run(Beams(4**4, END, 4, penalty), logs)
+    best = run(Beams(4**4, (END,), 4, penalty), logs)
     wanted = max(every_hypothesis(logs, 4), key=lambda pair: pair[1] / len(pair[0]) ** penalty)
     assert best.tokens == wanted[0]
     assert best.score(penalty) == pytest.approx(wanted[1] / len(wanted[0]) ** penalty)
@@ -85,15 +86,15 @@ def test_beams_do_what_the_plain_description_says(seed):
         finished = {tokens: finished[tokens] for tokens in kept}
         if len(finished) == beams and max(live.values(), default=-np.inf) / length**penalty <= min(finished.values()):
             break
-    assert run(Beams(beams, END, limit, penalty), logs).tokens == max(finished, key=finished.get)
+    assert run(Beams(beams, (END,), limit, penalty), logs).tokens == max(finished, key=finished.get)
 
 
 @pytest.mark.parametrize("seed", [0, 29, 31, 35, 39])  # the best one moves between the rows of four of them
 def test_a_hypothesis_keeps_the_alternatives_of_the_rows_that_it_came_from(seed):
     logs = language(seed=seed)
-    sampler = Sampler(2.0, None, 1.0, seed)
-    walks = [Walk(END, 6, choose, alternatives=3) for choose in (Greedy(), sampler)]
-    for search in (*walks, Beams(3, END, 6, 1.0, alternatives=3)):
+    sampler = Sampler(Sampling(temperature=2.0), seed)
+    walks = [Walk((END,), 6, choose, alternatives=3) for choose in (Greedy(), sampler)]
+    for search in (*walks, Beams(3, (END,), 6, 1.0, alternatives=3)):
         best = run(search, logs)
         places = range(len(best.tokens))
         assert best.alternatives == tuple(likely(logs(best.tokens[:place]), 3) for place in places)
@@ -101,14 +102,14 @@ def test_a_hypothesis_keeps_the_alternatives_of_the_rows_that_it_came_from(seed)
 
 
 def test_a_hypothesis_has_no_alternatives_unless_they_are_asked_for():
-    best = run(Beams(3, END, 6, 1.0), language())
+    best = run(Beams(3, (END,), 6, 1.0), language())
     assert (best.alternatives, best.alternatives_at(0)) == ((), ())
 
 
 def test_one_beam_is_greedy():
     for seed in range(10):
         logs = language(seed=seed)
-        assert run(Beams(1, END, 6, 1.0), logs).tokens[:3] == run(Walk(END, 6, Greedy()), logs).tokens[:3]
+        assert run(Beams(1, (END,), 6, 1.0), logs).tokens[:3] == run(Walk((END,), 6, Greedy()), logs).tokens[:3]
 
 
 def test_the_length_penalty_decides_between_short_and_long():
@@ -117,58 +118,28 @@ def test_the_length_penalty_decides_between_short_and_long():
     def table(tokens):
         return np.log(logs.get(tokens, [0.5, 0.5]))
 
-    assert run(Beams(4, END, 3, 0.0), table).tokens == (0,)
-    assert run(Beams(4, END, 3, 3.0), table).tokens == (1, 1, 0)
+    assert run(Beams(4, (END,), 3, 0.0), table).tokens == (0,)
+    assert run(Beams(4, (END,), 3, 3.0), table).tokens == (1, 1, 0)
 
 
 def test_never_measures_by_the_present_length_where_the_penalty_is_negative():
     """At the limit's 30 tokens the live one would look hopeless when the second has finished."""
     logs = {(): [0.06, 0.9, 0.04], (1,): [0.08, 0.9, 0.02], (1, 1): [0.98, 0.01, 0.01]}
-    best = run(Beams(2, END, 30, -1.0, "never"), lambda tokens: np.log(logs.get(tokens, [0.4, 0.3, 0.3])))
+    best = run(Beams(2, (END,), 30, -1.0, "never"), lambda tokens: np.log(logs.get(tokens, [0.4, 0.3, 0.3])))
     assert best.tokens == (1, 1, END)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_samples_follow_the_distribution_which_temperature_sharpens(temperature):
-    probabilities = np.array([0.5, 0.3, 0.15, 0.05])
-    draw = Sampler(temperature, None, 1.0, seed=0)
-    counts = np.bincount([draw(np.log(probabilities)) for _ in range(20000)], minlength=4) / 20000
-    sharpened = probabilities ** (1 / temperature)
-    assert counts == pytest.approx(sharpened / sharpened.sum(), abs=0.012)
-
-
-@pytest.mark.parametrize(
-    ("top_k", "top_p", "possible"),
-    [
-        (2, 1.0, {0, 1}),
-        (None, 0.5, {0}),
-        (None, 0.51, {0, 1}),
-        (None, 0.79, {0, 1}),
-        (3, 0.9, {0, 1, 2}),
-        (99, 1.0, {0, 1, 2, 3}),
-    ],
-)
-def test_top_k_and_top_p_cut_what_can_be_drawn(top_k, top_p, possible):
-    draw = Sampler(1.0, top_k, top_p, seed=1)
-    drawn = {draw(np.log([0.5, 0.3, 0.15, 0.05])) for _ in range(2000)}
-    assert drawn == possible
 
 
 def test_the_same_seed_draws_the_same_tokens():
     logs = language()
-    once, again, other = (run(Walk(END, 12, Sampler(1.0, None, 1.0, seed)), logs).tokens for seed in (7, 7, 8))
+    once, again, other = (run(Walk((END,), 12, Sampler(Sampling(), seed)), logs).tokens for seed in (7, 7, 8))
     assert once == again
     assert once != other
-
-
-def test_a_temperature_close_to_zero_is_greedy_and_finite():
-    for temperature in (1e-300, 5e-324):
-        assert Sampler(temperature, None, 1.0, seed=0)(np.log([0.1, 0.6, 0.3])) == 1
 
 
 PAD, START, LIMIT, VOCABULARY = 1, 2, 12, 24
 
 FAMILIES = ["bart", "gpt2"]
+# fmt: off
 RULES = {  # options of transformers.generate, and ours for the same
     "forced_first": ({"forced_bos_token_id": 5}, {"forced_first": 5}),
     "forced_last": ({"forced_eos_token_id": END}, {"forced_last": END}),
@@ -185,6 +156,41 @@ RULES = {  # options of transformers.generate, and ours for the same
     "no_repeat_1": ({"no_repeat_ngram_size": 1}, {"no_repeat_ngram": 1}),
     "no_repeat_2": ({"no_repeat_ngram_size": 2}, {"no_repeat_ngram": 2}),
     "no_repeat_3": ({"no_repeat_ngram_size": 3}, {"no_repeat_ngram": 3}),
+    "repetition": ({"repetition_penalty": 1.4}, {"repetition_penalty": 1.4}),
+    "repetition_wanted": ({"repetition_penalty": 0.6}, {"repetition_penalty": 0.6}),
+    "source_penalty": ({"encoder_repetition_penalty": 1.5}, {"source_penalty": 1.5}),
+    "source_no_repeat_1": ({"encoder_no_repeat_ngram_size": 1}, {"source_no_repeat_ngram": 1}),
+    "source_no_repeat_2": (
+        {"encoder_no_repeat_ngram_size": 2, "repetition_penalty": 0.5},
+        {"source_no_repeat_ngram": 2, "repetition_penalty": 0.5},
+    ),
+    "bad_sequences": (
+        {"bad_words_ids": [[one, two] for one in range(3, 12) for two in range(3, 24)] + [[START, 20], [END], [7]]},
+        {"bad_words": (*((one, two) for one in range(3, 12) for two in range(3, 24)), (START, 20)), "suppressed": (7,)},
+    ),
+    "biases": (
+        {"sequence_bias": [[[5], 2.0], [[3, 4], -3.0], [[6, 7], 4.0], [[END], -1.0]]},
+        {
+            "biases": tuple(
+                Bias(tokens=tokens, bias=bias)
+                for tokens, bias in {(5,): 2.0, (3, 4): -3.0, (6, 7): 4.0, (END,): -1.0}.items()
+            )
+        },
+    ),
+    "length_decay": ({"exponential_decay_length_penalty": (2, 1.3)}, {"length_decay": (2, 1.3)}),
+    "several_ends": ({"eos_token_id": [END, 8, 22]}, {"end": (END, 8, 22)}),
+    "several_ends_late": ({"eos_token_id": [END, 8, 22], "min_length": 9}, {"end": (END, 8, 22), "min_length": 9}),
+    "no_end": ({"eos_token_id": None, "min_length": 9}, {"end": (), "min_length": 9}),
+    "renormalized": (
+        {"repetition_penalty": 1.3, "renormalize_logits": True}, {"repetition_penalty": 1.3, "renormalized": True}
+    ),
+    "every_weight": (
+        {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3, "encoder_repetition_penalty": 1.2,
+         "encoder_no_repeat_ngram_size": 3, "exponential_decay_length_penalty": (3, 1.1), "eos_token_id": [END, 9],
+         "bad_words_ids": [[4, 5], [6]], "min_new_tokens": 4},
+        {"repetition_penalty": 1.3, "no_repeat_ngram": 3, "source_penalty": 1.2, "source_no_repeat_ngram": 3,
+         "length_decay": (3, 1.1), "end": (END, 9), "bad_words": ((4, 5),), "suppressed": (6,), "min_new_tokens": 4},
+    ),
     "bart_cnn": (
         {"forced_bos_token_id": 5, "forced_eos_token_id": END, "min_length": 8, "no_repeat_ngram_size": 3},
         {"forced_first": 5, "forced_last": END, "min_length": 8, "no_repeat_ngram": 3},
@@ -209,6 +215,7 @@ RULES = {  # options of transformers.generate, and ours for the same
         },
     ),
 }
+# fmt: on
 
 
 @functools.cache
@@ -245,37 +252,46 @@ def theirs(model, inputs, limit=LIMIT, **options):
         )
     prefix = 1 if model.config.is_encoder_decoder else inputs.shape[1]
     targets = [tuple(target) for target in whole[:, prefix:].tolist()]
-    return [target[: target.index(END) + 1] if END in target else target for target in targets]
+    ends = options.get("eos_token_id", END)
+    return [until_an_end(target, ends if isinstance(ends, list) else [ends]) for target in targets]
+
+
+def until_an_end(target, ends):
+    return target[: next((place + 1 for place, token in enumerate(target) if token in ends), len(target))]
 
 
 @torch.no_grad()
-def ours(model, inputs, search, limit=LIMIT, **rules):
+def ours(model, inputs, search, limit=LIMIT, *, several=False, **rules):
     """Targets of our searches, all driven together by the model's logits; `search` makes one from its constraints."""
     seq2seq = model.config.is_encoder_decoder
     generation = Generation(
-        start=START if seq2seq else None, end=END, max_new_tokens=limit, caches=(), memory=(), **rules
+        start=START if seq2seq else None, max_new_tokens=limit, caches=(), memory=(), **{"end": END, **rules}
     )
     prefixes = [(START,) if seq2seq else tuple(row) for row in inputs.tolist()]
-    searches = [search(limit, Constraints(generation, prefix, limit)) for prefix in prefixes]
+    searches = [
+        search(limit, Constraints(generation, prefix, limit, source), generation.ends)
+        for prefix, source in zip(prefixes, inputs.tolist(), strict=True)
+    ]
     while going := [place for place, one in enumerate(searches) if not one.done]:
         rows = [place for place in going for _ in searches[place].live]
         tokens = torch.tensor([prefixes[place] + one.tokens for place in going for one in searches[place].live])
         asked = {"input_ids": inputs[rows], "decoder_input_ids": tokens} if seq2seq else {"input_ids": tokens}
-        logs = log_softmax(model(**asked, use_cache=False).logits[:, -1].numpy())
-        assert not np.isnan(logs).any()
+        logs = model(**asked, use_cache=False).logits[:, -1].numpy()
         for place, share in zip(
             going, np.split(logs, np.cumsum([rows.count(place) for place in going[:-1]])), strict=True
         ):
             searches[place].advance(share)
-    return [one.best().tokens for one in searches]
+    return [one.best() if several else one.best().tokens for one in searches]
 
 
-def walk(limit, constraints):
-    return Walk(END, limit, Greedy(), constraints)
+def walk(limit, constraints, ends=(END,)):
+    return Walk(ends, limit, Greedy(), constraints)
 
 
-def beams(number, penalty=1.0, early=False):
-    return lambda limit, constraints: Beams(number, END, limit, penalty, early, constraints)
+def beams(number, penalty=1.0, early=False, wanted=1):
+    return lambda limit, constraints, ends=(END,): Beams(
+        number, ends, limit, penalty, early, constraints, wanted=wanted
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -321,6 +337,30 @@ def test_beams_stop_and_score_as_those_of_transformers(family, early, penalty):
             assert wanted != theirs(model, inputs, num_beams=4, early_stopping=other, length_penalty=penalty)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_others_of_beams_are_the_next_sequences_of_transformers(family):
+    model, inputs, wanted = reference(family), sources(family, {}), 3
+    more = {"num_beams": 4, "repetition_penalty": 1.2, "num_return_sequences": wanted}
+    listed = theirs(model, inputs, **more)
+    searches = ours(model, inputs, beams(4, wanted=wanted), repetition_penalty=1.2, several=True)
+    assert [one.tokens for best in searches for one in (best, *best.others)] == listed
+    assert len(set(listed)) > len(inputs)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_walk_says_the_log_probabilities_that_penalties_leave(family):
+    """Those of transformers' scores, brought to a sum of one; and they are negative though a logit was not."""
+    model, inputs = reference(family), sources(family, {})[:1]
+    out = model.generate(
+        inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=LIMIT, do_sample=False, repetition_penalty=0.5,
+        return_dict_in_generate=True, output_scores=True,
+    )  # fmt: skip
+    (best,) = ours(model, inputs, walk, repetition_penalty=0.5, several=True)
+    wanted = [max(scores[0].log_softmax(-1).tolist()) for scores in out.scores]
+    assert best.logs == pytest.approx(wanted, abs=1e-5)
+    assert max(best.logs) < 0 < max(scores[0].max() for scores in out.scores)
+
+
 @pytest.mark.parametrize(("number", "limit"), [(2, 5), (3, 1), (7, 20)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_number_of_beams_and_any_limit_are_those_of_transformers(family, number, limit):
@@ -330,18 +370,16 @@ def test_any_number_of_beams_and_any_limit_are_those_of_transformers(family, num
 
 
 def constraints(prefix=(START,), limit=LIMIT, **rules):
-    return Constraints(
-        Generation(start=None, end=END, max_new_tokens=limit, caches=(), memory=(), **rules), prefix, limit
-    )
+    told = {"start": None, "end": END, "max_new_tokens": limit, "caches": (), "memory": ()}
+    return Constraints(Generation(**told | rules), prefix, limit)
 
 
-def test_logits_are_copied_only_if_a_constraint_changes_them():
+def test_scores_that_are_given_stay_what_they_were():
     logs = np.log(np.full((1, 4), 0.25))
     early, late = [Hypothesis((3,), (-1.0,))], [Hypothesis((3, 3), (-1.0, -1.0))]
-    assert constraints()(logs, early) is logs
     ruled = constraints(forced_first=1, forced_last=END, suppressed_first=(1,), min_length=3, no_repeat_ngram=2)
-    assert ruled(logs, late) is not logs
-    assert ruled(logs, [Hypothesis((3, 1), (-1.0, -1.0))]) is logs
+    assert ruled(logs, late)[0].tolist() == [logs[0, 0], logs[0, 0], logs[0, 0], -np.inf]
+    assert ruled(logs, [Hypothesis((3, 1), (-1.0, -1.0))])[0].tolist() == logs[0].tolist()
     assert ruled(logs, early)[0].tolist() == [-np.inf, -np.inf, logs[0, 2], logs[0, 3]]
     assert (logs == np.log(0.25)).all()
 
@@ -349,15 +387,15 @@ def test_logits_are_copied_only_if_a_constraint_changes_them():
 def test_a_forced_token_wins_over_a_forbidden_one_and_a_forced_last_token_over_a_forced_first():
     ruled = {"forced_first": 1, "forced_last": END, "suppressed": (END, 1), "suppressed_first": (END, 1)}
     logs = language()
-    assert run(Walk(END, 1, Greedy(), constraints(limit=1, **ruled)), logs).tokens == (END,)
-    best = run(Beams(3, END, 4, 1.0, False, constraints(limit=4, **ruled)), logs)
+    assert run(Walk((END,), 1, Greedy(), constraints(limit=1, **ruled)), logs).tokens == (END,)
+    best = run(Beams(3, (END,), 4, 1.0, False, constraints(limit=4, **ruled)), logs)
     assert (best.tokens[0], best.tokens[-1], best.logs[0], best.logs[-1]) == (1, END, 0.0, 0.0)
     assert not {END, 1} & set(best.tokens[1:-1])
 
 
 def test_tokens_beyond_the_vocabulary_may_be_forbidden():
     ruled = constraints((9, 3, 9, 3), suppressed=(-1, 4, 99), suppressed_first=(4,), no_repeat_ngram=2)
-    assert run(Walk(END, LIMIT, Greedy(), ruled), language()).tokens
+    assert run(Walk((END,), LIMIT, Greedy(), ruled), language()).tokens
 
 
 @pytest.mark.parametrize(
@@ -369,12 +407,19 @@ def test_tokens_beyond_the_vocabulary_may_be_forbidden():
     ],
 )
 def test_a_sequence_ends_if_every_next_token_is_forbidden(rules, tokens):
-    ruled, draw = constraints((9,), **rules), Sampler(0.7, 3, 0.9, seed=0)
-    for search in (walk(LIMIT, ruled), Walk(END, LIMIT, draw, ruled), beams(3)(LIMIT, ruled)):
+    ruled, draw = constraints((9,), **rules), Sampler(Sampling(temperature=0.7, top_k=3, top_p=0.9), seed=0)
+    for search in (walk(LIMIT, ruled), Walk((END,), LIMIT, draw, ruled), beams(3)(LIMIT, ruled)):
         best = run(search, language())
         assert len(best.tokens) == tokens
         assert (best.tokens[-1], best.logs[-1]) == (END, 0.0)
         assert np.isfinite(best.score(1.0))
+
+
+def test_a_model_without_an_end_says_that_every_next_token_is_forbidden():
+    ruled = constraints((9,), end=(), suppressed=(0,), no_repeat_ngram=1)
+    for search in (walk(LIMIT, ruled, ()), beams(3)(LIMIT, ruled, ())):
+        with pytest.raises(Unacceptable, match="generation: every next token is forbidden"):
+            run(search, language())
 
 
 def test_a_beam_whose_next_tokens_are_all_forbidden_makes_room_for_the_others():
@@ -385,14 +430,14 @@ def test_a_beam_whose_next_tokens_are_all_forbidden_makes_room_for_the_others():
         with np.errstate(divide="ignore"):
             return np.log(table.get(tokens, [0.25] * 4))
 
-    best = run(Beams(2, END, 3, 1.0, False, ruled), logs)
+    best = run(Beams(2, (END,), 3, 1.0, False, ruled), logs)
     assert best.tokens[:2] == (3, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_samples_obey_the_constraints(seed):
     ruled = constraints(forced_first=2, suppressed=(1,), min_length=5)
-    target = run(Walk(END, LIMIT, Sampler(1.5, None, 1.0, seed), ruled), language(6, seed)).tokens
+    target = run(Walk((END,), LIMIT, Sampler(Sampling(temperature=1.5), seed), ruled), language(6, seed)).tokens
     assert target[0] == 2
     assert 1 not in target
     assert len(target) >= 5
@@ -400,7 +445,7 @@ def test_samples_obey_the_constraints(seed):
 
 def test_beams_without_a_possible_token_are_no_answer():
     """As where a graph gives numbers to suppressed tokens alone. It must fail this search, not the loop of all."""
-    beams = Beams(2, 0, 5, 1.0)
+    beams = Beams(2, (0,), 5, 1.0)
     beams.advance(np.array([[-np.inf, -1.0, -2.0, -3.0]] * 2))
     with pytest.raises(Broken, match="not finite"):
-        beams.advance(np.full((2, 4), -np.inf))
+        beams.advance(np.full((2, 4), -np.inf), np.array([[0, 1, 2, 3]] * 2))

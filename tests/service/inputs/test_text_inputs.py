@@ -34,7 +34,7 @@ def test_bytes_that_are_no_character_fail_no_text(tmp_path):
     tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     artifact = types.SimpleNamespace(path=lambda name: tmp_path / name, to_load=lambda name: tmp_path / name)
-    found = TextTokenizer(artifact, "tokenizer.json", 64).generated([2, 0, 1, 3], end=5)
+    found = TextTokenizer(artifact, "tokenizer.json", 64).generated([2, 0, 1, 3], ends=(5,))
     assert [token.text for token in found] == ["a", "\n", "", " b"]
 
 
@@ -45,7 +45,7 @@ def test_the_tokens_make_up_a_text_that_ends_inside_a_character(tmp_path):
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     artifact = types.SimpleNamespace(path=lambda name: tmp_path / name, to_load=lambda name: tmp_path / name)
     text = TextTokenizer(artifact, "tokenizer.json", 64)
-    found = text.generated([1, 0], end=2)
+    found = text.generated([1, 0], ends=(2,))
     assert [(token.text, token.span) for token in found] == [("a", (0, 1)), ("\ufffd", (1, 2))]
     assert "".join(token.text for token in found) == text.decode([1, 0])
 

@@ -35,13 +35,19 @@ class GeneratedToken(Part):
     alternatives: list[Alternative] | None = Field(None, description="the likeliest in its place, where asked for")
 
 
-class GeneratedResult(Result):
-    """The text generated from one text or image."""
+class GeneratedText(Part):
+    """A generated text."""
 
     text: str
     tokens: list[GeneratedToken]
     score: float = Field(description="sum of the log-probabilities over length to the power of length_penalty")
     finish_reason: Literal["stop", "length"]
+
+
+class GeneratedResult(GeneratedText, Result):
+    """The text generated from one text or image."""
+
+    others: list[GeneratedText] | None = Field(None, description="with num_return_sequences above 1, best first")
 
 
 class Generated(Answer):

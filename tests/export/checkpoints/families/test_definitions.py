@@ -180,8 +180,7 @@ def generated(source, tokens, asked):
             start = Searching(source)._rules(GenerateOptions(**asked)).start
             feed = rows, torch.ones_like(rows, dtype=torch.bool), torch.tensor([[start, *target] for target in live])
         search.advance(log_softmax(source.traced.observe(*feed).answer[:, -1].numpy()))
-    found = search.best().tokens
-    return [token for token in found if token != rules.end]
+    return list(rules.without_end(search.best().tokens))
 
 
 @pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
