@@ -202,9 +202,9 @@ class Constraints(TokenRules):
     def __call__(self, scores: LogProbabilities, live: Sequence[Hypothesis]) -> LogProbabilities:
         """Return the scores under the rules. Raises Unacceptable if they forbid all, and nothing ends a text."""
         step, changed = self._step(live), scores.copy()
-        for one in PROCESSORS:
-            if one.applies(step):
-                one.process(changed, step)
+        for processor in PROCESSORS:
+            if processor.applies(step):
+                processor.process(changed, step)
         return changed
 
     def _step(self, live: Sequence[Hypothesis]) -> Step:

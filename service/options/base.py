@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from contract.names import suggestion
 from service.errors import Unacceptable
@@ -17,6 +17,9 @@ MOST_OPTION_CHARACTERS = 1 << 16
 """Of one option, or of the items of one that is a list."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+SHARED: dict[str, JsonValue] = {"shared": True}
+"""Of an option that many requests have: OpenAPI defines it once, as a component."""
 
 
 class Options(BaseModel):

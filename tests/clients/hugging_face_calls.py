@@ -258,9 +258,9 @@ def streamed_text_generation_with_details(service: Service) -> None:
 
 
 def text_generation_that_is_refused(service: Service) -> None:
-    """InferenceClient(...).text_generation(prompt, repetition_penalty=1.2)."""
+    """InferenceClient(...).text_generation(prompt, frequency_penalty=1.2)."""
     model = client(service, service.causal)
-    assert str(raised(ValidationError, model.text_generation, PROMPT, repetition_penalty=1.2)).startswith("repetition_")
+    assert str(raised(ValidationError, model.text_generation, PROMPT, frequency_penalty=1.2)).startswith("frequency_")
 
 
 def endpoint_info_and_health(service: Service) -> None:

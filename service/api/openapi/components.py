@@ -96,21 +96,22 @@ class Components:
         return _definitions(others) | found
 
     def _options(self, schema: Json) -> Json:
-        """Return the schema of options, with the words that each may have as components of their own.
+        """Return the schema of options, with the words that each may have, and shared ones, as components of their own.
 
         They have no defaults: a generated client would send each, as if it had been asked for.
         """
         properties = {}
         for name, described in schema.get("properties", {}).items():
+            title = "".join(part.capitalize() for part in name.split("_"))
             default = described.pop("default", None)
             if default and not isinstance(default, dict | list):
                 described["description"] = f"{described.get('description', '')} (default: {default})".lstrip()
             for choice in (described, *described.get("anyOf", [])):
                 if "enum" in choice:
-                    title = "".join(part.capitalize() for part in name.split("_"))
                     values = {"type": choice.pop("type"), "enum": choice.pop("enum")}
                     choice |= self.named("schemas", f"{title}Option", values)
-            properties[name] = described
+            shared = described.pop("shared", False)
+            properties[name] = self.named("schemas", f"{title}Option", described) if shared else described
         return {**schema, "properties": properties} if properties else schema
 
 

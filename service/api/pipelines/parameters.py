@@ -132,7 +132,7 @@ class GenerationParameters(GenerateOptions):
         if self.do_sample is None:
             return options
         if not self.do_sample and options.samples:
-            raise Unacceptable(f"do_sample: must be true where {' or '.join(SAMPLING)} are given")
+            raise Unacceptable(f"do_sample: must be true where {SAMPLING} are given")
         if self.do_sample and self.temperature == 0:
             raise Unacceptable("do_sample: must be false where temperature is 0")
         if options.samples:

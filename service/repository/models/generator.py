@@ -1,6 +1,6 @@
 """Models that generate text, token by token: from a text or an image, or in continuation of a text."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class Generator(ServedModel):
             choose = Sampler(sampling, options.seed) if sampling else Greedy()
             return Walk(ends, limit, choose, constrain, options.alternatives)
         if options.samples:
-            raise Unacceptable(f"num_beams: must be 1 when {' or '.join(SAMPLING)} are given")
+            raise Unacceptable(f"num_beams: must be 1 when {SAMPLING} are given")
         if options.stream:
             raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
         penalty = self.penalty(options)
@@ -165,12 +165,8 @@ class Generator(ServedModel):
             caller,
             self.start_token(source),
         )
-        return self._judged(found, limit)._replace(others=tuple(self._judged(one, limit) for one in found.others))
-
-    def _judged(self, found: Hypothesis, limit: int) -> Hypothesis:
-        """Return a target that knows whether it was cut."""
-        forced = self.generation.forced_last is not None and len(found.tokens) == limit
-        return found._replace(cut=forced or found.tokens[-1] not in self.generation.ends)
+        found = found._replace(others=tuple(_judged(one, self.generation, limit) for one in found.others))
+        return _judged(found, self.generation, limit)
 
     def start_token(self, source: ModelInput) -> int | None:
         """Return the first token of the target of a source; None if targets continue their source."""
@@ -205,21 +201,11 @@ class Generator(ServedModel):
         if options.no_repeat_ngram_size is not None:
             changed["no_repeat_ngram"] = options.no_repeat_ngram_size
         if options.bad_words:
-            changed["bad_words"] = (*generation.bad_words, *self._bad_words(options.bad_words))
+            vocabulary = int(self.sessions["decode"].graph.outputs[0].axes[-1])
+            avoided = _tokens_of(options.bad_words, self.target_tokenizer, vocabulary)
+            ends = {(end,) for end in generation.ends}  # an end token alone is no bad word, as in the reference
+            changed["bad_words"] = (*generation.bad_words, *sorted(avoided - ends))
         return generation.model_copy(update=changed) if changed else generation
-
-    def _bad_words(self, words: Sequence[str | tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-        """Yield the tokens of words, as they stand at the beginning of a text and behind a space.
-
-        Raises Unacceptable for tokens outside the vocabulary. An end token alone is none, as in the reference.
-        """
-        vocabulary = int(self.sessions["decode"].graph.outputs[0].axes[-1])
-        for word in words:
-            found = self.target_tokenizer.spellings(word) if isinstance(word, str) else {word}
-            for tokens in found - {(end,) for end in self.generation.ends}:
-                if max(tokens) >= vocabulary:
-                    raise Unacceptable(f"bad_words: tokens must be from 0 to {vocabulary - 1}, given {max(tokens)}")
-                yield tokens
 
     def finished(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> ModelInput:
         """Return a finished target as the input of one teacher-forced pass: row i emits token i, fed token i - 1.
@@ -281,3 +267,21 @@ class Generator(ServedModel):
         if self.continues:
             return {"target": source + target - 1, "target_input": source + target - 1}
         return {self.inputs.axis: source, "target": target, "target_input": target}
+
+
+def _judged(found: Hypothesis, generation: Generation, limit: int) -> Hypothesis:
+    """Return a target that knows whether it was cut."""
+    forced = generation.forced_last is not None and len(found.tokens) == limit
+    return found._replace(cut=forced or found.tokens[-1] not in generation.ends)
+
+
+def _tokens_of(
+    words: Sequence[str | tuple[int, ...]], tokenizer: TextTokenizer, vocabulary: int
+) -> set[tuple[int, ...]]:
+    """Return the tokens of words, alone and behind a space. Raises Unacceptable for tokens outside the vocabulary."""
+    found: set[tuple[int, ...]] = set()
+    for word in words:
+        found |= tokenizer.spellings(word) if isinstance(word, str) else {word}
+    if outside := [token for tokens in found for token in tokens if token >= vocabulary]:
+        raise Unacceptable(f"bad_words: tokens must be from 0 to {vocabulary - 1}, given {max(outside)}")
+    return found
