@@ -153,7 +153,7 @@ def test_an_input_that_is_forgotten_is_sent_again_with_its_options():
 def test_an_input_is_sent_again_with_every_option_that_attention_takes():
     options = dict.fromkeys(GenerateOptions.__annotations__.keys() - {"attention"}, 1)
     sent = calls.attention_again(result(**options), {"method": "raw"}).body
-    assert options.keys() - sent.keys() == {"alternatives"}
+    assert options.keys() - sent.keys() == {"alternatives", "num_return_sequences"}
 
 
 def test_options_that_no_query_holds_are_sent_with_the_input():

@@ -193,7 +193,8 @@ def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
 
 GENERATING = {
     "max_new_tokens": 8, "num_beams": 2, "length_penalty": 0.5, "temperature": 0.0, "top_k": 5, "top_p": 0.9, "seed": 1,
-    "alternatives": 2, "priority": "batch",
+    "alternatives": 2, "priority": "batch", "min_p": 0.1, "typical_p": 0.8, "repetition_penalty": 1.2,
+    "no_repeat_ngram_size": 3, "bad_words": ["3", [4, 5]], "num_return_sequences": 1,
 }  # fmt: skip
 """A value of each option of `generate`, but for those of models of several languages."""
 
@@ -203,7 +204,7 @@ def test_a_text_is_explained_again_whatever_it_was_generated_with(artifacts):
     assert GENERATING.keys() == GenerateOptions.__annotations__.keys() - languages - {"attention"}
     with in_process(artifacts, keep_count=0) as client, regard.connect(str(client.base_url)) as service:
         for name, value in GENERATING.items():
-            drawn = {"seed": 1} if name in ("top_k", "top_p") else {}
+            drawn = {"seed": 1} if name in ("top_k", "top_p", "min_p", "typical_p") else {}
             found = service["dates"].generate(DATE, **{name: value, **drawn})
             assert found.look("raw", kind="cross").maps, name
         first, _ = service["dates"].generate_batch([DATE, "1 may 99"], alternatives=2)
