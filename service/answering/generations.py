@@ -96,10 +96,10 @@ async def generate(
     """
     state, served, query, modality = call.state, call.served, call.query, call.modality
     languages = served.language_tokens(options)
-    _check_options(call, options, events if show else None)
-    if events is None or show is None:
-        options = options.model_copy(update={"num_return_sequences": 1})
+    if options.num_return_sequences is None and (events is None or show is None):
+        options = options.model_copy(update={"num_return_sequences": 1})  # whatever the model's own
     served.search(options)  # refuses what cannot be searched before anything is done
+    _check_options(call, options, events if show else None)
     count, texts = len(call.inputs), options.texts(served.generation)
     if count * texts > max(count, state.settings.max_inputs):
         most = state.settings.max_inputs // count

@@ -184,7 +184,7 @@ def test_the_words_of_an_image_are_those_of_the_definition(client, greedy, index
 
 def test_beams_find_what_they_find_over_the_definition(client, definition):
     for pixels, sent in zip(IMAGES, SENT, strict=True):
-        search = Beams(3, END, MOST, 1.0, early_stopping=False)
+        search = Beams(3, (END,), MOST, 1.0, early_stopping=False)
         while not search.done:
             search.advance(
                 np.stack([log_softmax(definition(pixels, [START, *one.tokens])[0][-1]) for one in search.live])

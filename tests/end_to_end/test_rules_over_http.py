@@ -172,7 +172,7 @@ def test_several_completions_are_drawn_apart_and_again_by_their_seed(client):
         ("/v1/models/gpt2/generate", {"bad_words": [[3, 10**6]]}, "bad_words: tokens must be from 0 to "),
         ("/v1/models/gpt2/generate", {"num_return_sequences": 2, "top_k": 3, "stream": True}, "stream: needs num_ret"),
         ("/v1/models/gpt2/generate", {"min_p": 0.1, "num_beams": 2}, "num_beams: must be 1 when temperature, top_k,"),
-        ("/v1/models/gpt2/attention", {"num_return_sequences": 2}, "num_return_sequences: is for generate;"),
+        ("/v1/models/gpt2/attention", {"num_return_sequences": 2, "top_k": 3}, "num_return_sequences: is for generate"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_limit(client, path, body, said):

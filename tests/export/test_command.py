@@ -314,7 +314,7 @@ FAULTS = {
     "a penalty of nothing": (
         "gpt2",
         put("generation_config.json", "encoder_repetition_penalty", 0.0),
-        "generation_config.json: encoder_repetition_penalty: Input should be greater than 0, given 0.0",
+        "generation_config.json: encoder_repetition_penalty: Input should be greater than 0, given '0.0'",
     ),
     "more texts than are found": (
         "gpt2",
