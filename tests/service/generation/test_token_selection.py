@@ -179,6 +179,7 @@ RULES = {  # options of transformers.generate, and ours for the same
     ),
     "length_decay": ({"exponential_decay_length_penalty": (2, 1.3)}, {"length_decay": (2, 1.3)}),
     "several_ends": ({"eos_token_id": [END, 8, 22]}, {"end": (END, 8, 22)}),
+    "many_ends": ({"eos_token_id": [END, *range(6, 23)]}, {"end": (END, *range(6, 23))}),
     "several_ends_late": ({"eos_token_id": [END, 8, 22], "min_length": 9}, {"end": (END, 8, 22), "min_length": 9}),
     "no_end": ({"eos_token_id": None, "min_length": 9}, {"end": (), "min_length": 9}),
     "renormalized": (
