@@ -106,6 +106,14 @@ def test_a_hypothesis_has_no_alternatives_unless_they_are_asked_for():
     assert (best.alternatives, best.alternatives_at(0)) == ((), ())
 
 
+def test_beams_live_on_though_every_end_is_likelier_than_they():
+    """As in transformers, which looks at enough of them for `beams` that do not end."""
+    beams, logs = Beams(2, (0, 1, 2, 3), 5, 1.0), np.log([0.2, 0.19, 0.18, 0.17, 0.14, 0.12])
+    assert beams.wants == 10
+    beams.advance(np.stack([logs] * 2))
+    assert [one.tokens for one in beams.live] == [(4,), (5,)]
+
+
 def test_one_beam_is_greedy():
     for seed in range(10):
         logs = language(seed=seed)
