@@ -268,15 +268,21 @@ def at_point(
     return Point(score.detach(), tokens)
 
 
+class _AllSeen(Exception):  # no error: it ends a run of which all that was wanted is known
+    """The first states of all stacks are known."""
+
+
 def first_states(stacks: Sequence[nn.Module], run: Callable[[], Tensor]) -> list[Tensor]:
-    """Run a model; return the states that enter the first block of each stack, (batch, token, width)."""
+    """Run a model until all are known; return the states that enter each stack's first block, (batch, token, width)."""
     found: dict[int, Tensor] = {}
 
     def watch(stack: int, layer: int, x: Tensor) -> Tensor:
         if not layer:
             found[stack] = x.detach()
+        if len(found) == len(stacks):
+            raise _AllSeen
         return x
 
-    with entering(stacks, watch), torch.no_grad():
+    with contextlib.suppress(_AllSeen), entering(stacks, watch), torch.no_grad():
         run()
     return [found[stack] for stack in range(len(stacks))]
