@@ -96,7 +96,8 @@ def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch
     def differing(*_):
         raise ExportError("encoder differs by 3 at batch 1")
 
-    monkeypatch.setattr("export.pipeline.verify", differing)
+    monkeypatch.setattr("export.checks.files.verify", differing)
+    monkeypatch.setattr("contract.names.BUNDLED", ("small",))
     monkeypatch.setitem(SOURCES, "small", classifier)
     assert export_command("small", "--to", tmp_path) == 1
     assert capsys.readouterr().err == "small: not exported: encoder differs by 3 at batch 1\n"
@@ -134,6 +135,7 @@ IN_8_BITS = "--precision", "int8"
 def test_an_option_is_handed_on_and_methods_that_are_not_listed_are_left_out(monkeypatch, options, name, value):
     asked = []
     monkeypatch.setattr("export.pipeline.export", lambda *_, **given: asked.append(given[name]))
+    monkeypatch.setattr("contract.names.BUNDLED", ("small",))
     monkeypatch.setitem(SOURCES, "small", classifier)
     assert export_command("small", *options) == 0
     assert asked == [value]
@@ -372,6 +374,7 @@ def test_a_fault_is_one_line_that_names_it(checkpoint, capsys, tmp_path, fault):
     name, spoil, words = FAULTS[fault]
     folder = checkpoint(name)
     spoil(folder)
+    capsys.readouterr()  # what the reference library says as it writes
     status, said = run(capsys, tmp_path, folder)
     assert status == 2
     assert said.startswith(f"{folder}: not exported: {words}")
@@ -437,6 +440,33 @@ def test_a_signal_leaves_nothing_behind(checkpoint, tmp_path, name, status):
     process.send_signal(getattr(signal, name))
     process.communicate(timeout=60)
     assert process.returncode in (status, 1)  # a library may turn an interrupt in its midst into an error of its own
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (put("config.json", "model_type", "mamba"), "config.json: model_type must be one of vit, "),
+        (without("model.safetensors"), "model.safetensors: must be in the checkpoint's folder, and is not"),
+    ],
+)
+def test_what_the_files_of_a_folder_decide_is_said_before_pytorch_is_loaded(
+    checkpoint, monkeypatch, capsys, fault, words
+):
+    fault(folder := checkpoint("bert"))
+    monkeypatch.setitem(sys.modules, "torch", None)  # an import of it fails
+    for module in [name for name in sys.modules if name.startswith(("export.checkpoints", "export.pipeline"))]:
+        monkeypatch.delitem(sys.modules, module)
+    assert export_command(folder, "--dry-run") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_would_be_exported_and_writes_nothing(checkpoint, tmp_path, capsys):
+    assert export_command(checkpoint("bert"), "--to", tmp_path / "out", "--max-tokens", 9, "--dry-run") == 0
+    said = capsys.readouterr()
+    assert "  takes     texts of at most 9 tokens\n" in said.out
+    assert f"  would go  to {tmp_path}/out/given/1\n" in said.out
+    assert said.err == ""
     assert not (tmp_path / "out").exists()
 
 

@@ -30,6 +30,10 @@ class _Families(Mapping[str, "Family[Any]"]):
         module = importlib.import_module(f"{__name__}.{FILES[name]}")
         return next(one for one in vars(module).values() if getattr(one, "model_type", None) == name)
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a family of that name, which is not loaded."""
+        return name in FILES
+
     def __iter__(self) -> Iterator[str]:
         """Yield the names, in the order of lists."""
         return iter(FILES)
