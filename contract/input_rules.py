@@ -20,8 +20,9 @@ class ImageRule(Part):
     `locate` says which part of the image is looked at: `ink` finds the strokes of one written sign, light or dark,
     and centres their bounding box with its longer side at `ink_box` pixels, as bright strokes on black; `middle`
     resizes the whole image and cuts the middle of it, black where it is too small; `fit` resizes the whole image, in
-    its shape, to the largest size that fits, at the upper left, with `mean` beside it. A graph may take which patches
-    begin in the image, `image_visible` (batch, patch).
+    its shape (`fitted`), and puts it at the upper left. A graph may take how many rows and columns of pixels it fills,
+    `shown` (batch, 2), beside which normalised pixels are 0: without it, what is beside is `mean`, rounded to a byte.
+    A graph may take which patches begin in the image, `image_visible` (batch, patch).
     """
 
     modality: Literal["image"] = "image"
@@ -33,8 +34,11 @@ class ImageRule(Part):
     ink_box: Size | None = None
     resize: tuple[Size, Size] | Size | None = Field(
         None,
-        description="of `middle`: to (height, width), or the shorter side to a number of pixels; null leaves the size",
+        description="of `middle`: to (height, width), or the shorter side to a number of pixels; null leaves the size; "
+        "of `fit`: as large as fits into (height, width), or the shorter side; null: as large as fits into the inputs",
     )
+    longest: Size | None = Field(None, description="of `fit`: the most pixels of the longer side")
+    multiple: Size = Field(1, description="of `fit`: sides are cut to multiples of it")
     resample: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
     fast_jpeg: bool = Field(
         False, description="decode a large JPEG at a reduced scale: quicker, but some pixels differ by a few levels"
@@ -55,6 +59,42 @@ class ImageRule(Part):
         if self.ink_box is not None and self.ink_box > min(self.height, self.width):
             raise ValueError("ink_box must fit into height and width")
         return self
+
+    def fitted(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width and height to which `fit` resizes an image of this width and height.
+
+        It is what `resize` and `longest` say or, if that does not fit into the inputs, the largest size that does.
+        """
+        size = self.wanted(width, height)
+        if size and size[0] <= self.width and size[1] <= self.height:
+            return size
+        if width * self.height >= height * self.width:
+            return self._cut(self.width, height * self.width // width)
+        return self._cut(width * self.height // height, self.height)
+
+    def _cut(self, *sides: int) -> tuple[int, int]:
+        """Return sides as multiples of `multiple`, where they are no less, and at least 1."""
+        across, down = (max(1, side - side % self.multiple or side) for side in sides)
+        return across, down
+
+    def wanted(self, width: int, height: int) -> tuple[int, int] | None:
+        """Return the width and height that `fit` would give an image if the inputs were as large as need be.
+
+        None says that only the inputs bound it. Sides are rounded as the transformers library does
+        (`get_size_with_aspect_ratio`, `get_image_size_for_max_height_width`), in floats.
+        """
+        if self.resize is None:
+            return None
+        if isinstance(self.resize, tuple):
+            scale = min(self.resize[0] / height, self.resize[1] / width)
+            return self._cut(int(width * scale), int(height * scale))
+        (shorter, longer), side = sorted((width, height)), float(self.resize)
+        if self.longest and longer / shorter * side > self.longest:
+            side = self.longest * shorter / longer
+        if round(side) == shorter:
+            return self._cut(width, height)
+        sides = round(side), int(side * longer / shorter)
+        return self._cut(*sides if width <= height else sides[::-1])
 
     @property
     def stand_ins(self) -> dict[str, int]:

@@ -69,6 +69,9 @@ OBJECTS = "object"
 IMAGE_VISIBLE = "image_visible"
 """The input that says which cells of the grid begin in an image that was fitted in, (batch, cell)."""
 
+SHOWN = "shown"
+"""The input that says how many rows and columns of pixels an image fills that was fitted in, (batch, 2)."""
+
 BOX_NUMBERS = 4
 
 LOGITS, BOXES = "logits", "boxes"

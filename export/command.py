@@ -316,6 +316,7 @@ def _list() -> str:
 
 def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namespace) -> Source:
     """Return the source of an opened checkpoint, or of a bundled model. Raises ExportError."""
+    from export.checkpoints.building.canvas import about_canvas
     from export.checkpoints.building.family import ExportOptions, without_keys
     from export.checkpoints.families import FAMILIES
     from export.token_limit import with_max_tokens
@@ -339,6 +340,9 @@ def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namesp
     source = with_max_tokens(source, arguments.max_tokens)
     if checkpoint.wrapper:
         say(f"  without {checkpoint.wrapper} before every name")
+    grid = source.attention[0].grid
+    for line in about_canvas(source.image, grid) if source.image and source.image.locate == "fit" and grid else ():
+        say(f"  {line}")
     if unused := source.made_by["set_aside"]:
         say(f"  not used by {source.task}: {unused}")
     return source if arguments.example else _with_card(source, checkpoint)

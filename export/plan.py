@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from contract.generation import Generation
 from contract.input_rules import ImageRule, Inputs, TextRule
 from contract.manifest import (
+    SHOWN,
     STATE_METHODS,
     Detection,
     Dtype,
@@ -131,6 +132,11 @@ class Plan:
             return torch.arange(shape[1]) < lengths
         if port.dtype in ("float32", "float16", "bfloat16"):
             return torch.randn(shape, generator=generator).to(TORCH_DTYPES[port.dtype])
+        if port.name == SHOWN:  # an image fills the canvas, or half of a side and more
+            sides = torch.tensor([side for one in self.inputs if one.name == "pixels" for side in one.axes[1:3]])
+            least = torch.rand(shape, generator=generator)
+            least[0] = 1
+            return (sides * (1 + least) / 2).ceil().long()
         bound = self.upper_bounds.get(port.name, 256)
         return torch.randint(
             _smallest_length(sizes[bound]) if isinstance(bound, str) else bound,

@@ -12,11 +12,13 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from contract.input_rules import ImageRule
+from contract.manifest import IMAGE_VISIBLE, SHOWN
 from export.checks.comparison import Array, OpenSession, run
 from export.checks.reference import CASES, attention_outputs, with_fixed_axes
 from export.checks.trials import SEEDS
 from export.errors import CheckpointError, ExportError
 from export.plan import Sizes, Source
+from model.parts.embedding import within
 
 MAX_LOSSES: Mapping[str, float] = {"1 - cosine": 0.01, "other answer": 0.1, "maps moved": 0.05}
 """The largest losses, each a mean over inputs.
@@ -45,7 +47,11 @@ def read_samples(source: Source, path: Path, option: str = "--samples") -> list[
     """
     if not path.exists():
         raise CheckpointError(f"{option}: cannot be read: no such file or folder")
-    found = _images(source.image, path) if source.image else _texts(source, path, option)
+    found = (
+        _images(source.image, source.attention[0].grid or (1, 1), path)
+        if source.image
+        else _texts(source, path, option)
+    )
     given = list(itertools.islice(found, MAX_SAMPLES))
     if not given:
         raise CheckpointError(f"{option}: must be {'a folder of images' if source.image else 'a file of texts'}, "
@@ -60,32 +66,28 @@ def read_samples(source: Source, path: Path, option: str = "--samples") -> list[
     return inputs
 
 
-def _images(rule: ImageRule, path: Path) -> Iterator[dict[str, Tensor]]:
+def _images(rule: ImageRule, grid: tuple[int, int], path: Path) -> Iterator[dict[str, Tensor]]:
     for file in sorted(path.iterdir()) if path.is_dir() else []:
         try:
-            pixels = served_pixels(Image.open(file), rule)
+            image = ImageOps.exif_transpose(Image.open(file))
+            pixels = served_pixels(image, rule)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # no image, or one too large
             continue
-        yield {"pixels": torch.from_numpy(pixels[None])}
+        shown = torch.tensor([rule.fitted(*image.size)[::-1]])
+        visible = within(shown, grid, rule.height // grid[0]).flatten(1)
+        yield {"pixels": torch.from_numpy(pixels[None]), SHOWN: shown, IMAGE_VISIBLE: visible}
 
 
 def served_pixels(image: Image.Image, rule: ImageRule) -> Array:
-    """Return the pixels (height, width, channels) that the service takes of an opaque image, which a test compares.
+    """Return the pixels (height, width, channels) that the service takes of an opaque, upright image; a test compares.
 
     Where it looks for ink, it is taken for found: the image is resized as it is.
     """
-    image = ImageOps.exif_transpose(image).convert("L" if rule.channels == 1 else "RGB")
+    image = image.convert("L" if rule.channels == 1 else "RGB")
     resample, room = Image.Resampling[rule.resample.upper()], (rule.width, rule.height)
     if rule.locate == "fit":
-        width, height = image.size
-        # the shorter side is truncated, as the transformers library does
-        size = (
-            (rule.width, max(1, height * rule.width // width))
-            if width * rule.height >= height * rule.width
-            else (max(1, width * rule.height // height), rule.height)
-        )
         whole = Image.new(image.mode, room, tuple(round(255 * value) for value in rule.mean))
-        whole.paste(image.resize(size, resample))
+        whole.paste(image.resize(rule.fitted(*image.size), resample))
     elif rule.locate == "middle":
         size = image.size
         if isinstance(rule.resize, tuple):

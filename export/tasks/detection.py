@@ -3,7 +3,7 @@
 from typing import Any
 
 from contract.input_rules import ImageRule
-from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, Detection, Port, Scores
+from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, SHOWN, Detection, Port, Scores
 from export.plan import Source
 from export.tasks.ports import attention_kind, base_plan, derived_plans, encoder_kind, float_port
 from export.traced.base import Traced
@@ -11,6 +11,8 @@ from export.traced.detection import TracedDetector, TracedYolos
 from export.traced.images import Normalize
 from model.architectures.detector import BOX_NUMBERS, Detector, DetectorConfig
 from model.architectures.yolos import Yolos, YolosConfig
+
+SHOWN_PORT = Port(name=SHOWN, dtype="int64", axes=("batch", 2))
 
 
 def object_detector(
@@ -23,10 +25,12 @@ def object_detector(
     labels: tuple[str, ...],
     made_by: dict[str, Any],
     scores: Scores = "softmax",
+    padded: bool = False,
 ) -> Source:
     """Plan the graphs of a DETR; if its `scores` are softmax, its last class says that there is no object.
 
-    Where the rule fits images in, the graphs take which cells of the grid begin in the image.
+    Where the rule fits images in, the graphs take which cells of the grid begin in the image, and how much is shown.
+    They answer of the image alone, as if it had a graph of its size, or if it is `padded` with zeros beside it.
     """
     encoder, decoder = config.encoder, config.decoder
     rows, columns = config.grid
@@ -40,10 +44,9 @@ def object_detector(
     kinds = (kinds[0].model_copy(update=over), kinds[1], kinds[2].model_copy(update=over))
     sizes = {"image": rows * columns, "object": config.objects}
     visible = Port(name=IMAGE_VISIBLE, dtype="bool", axes=("batch", rows * columns))
-    traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes)
-    more = (visible,) if rule.locate == "fit" else ()
+    traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes, padded=padded)
     said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": scores}
-    return _source(traced, config, rule, more, sizes, **said)
+    return _source(traced, config, rule, (visible, SHOWN_PORT), sizes, **said)
 
 
 def sequence_detector(
@@ -64,7 +67,7 @@ def sequence_detector(
     kind = kind.model_copy(update={"suffix": config.objects})
     traced = TracedYolos(model, (kind,), Normalize(rule.mean, rule.std), config.classes)
     said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": "softmax"}
-    return _source(traced, config, rule, (), {"image": config.tokens}, **said)
+    return _source(traced, config, rule, (SHOWN_PORT,), {"image": config.tokens}, **said)
 
 
 def _source(
@@ -75,13 +78,17 @@ def _source(
     sizes: dict[str, int],
     **said: Any,  # noqa: ANN401 # fields of a Source
 ) -> Source:
-    """Return the source of a detector that takes `more` inputs beside pixels, with what is `said` of it."""
+    """Return the source of a detector, with what is `said` of it.
+
+    Where the rule fits images in, it takes `more` inputs beside pixels.
+    """
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answers = (
         float_port(LOGITS, "batch", config.objects, config.classes + (said["scores"] == "softmax")),
         float_port(BOXES, "batch", config.objects, BOX_NUMBERS),
     )
-    base = base_plan(traced, (pixels, *more), answers, sizes, config.width)
+    inputs = (pixels, *more) if rule.locate == "fit" else (pixels,)
+    base = base_plan(traced, inputs, answers, sizes, config.width)
     return Source(
         **said,
         task="object-detection",

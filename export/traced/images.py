@@ -11,6 +11,7 @@ from model.architectures.vit import ViT
 from model.parts.attention import KeyValue
 from model.parts.attention_variants import along_lines
 from model.parts.cache import recording
+from model.parts.embedding import within
 
 
 class Normalize(nn.Module):
@@ -24,12 +25,14 @@ class Normalize(nn.Module):
         self.register_buffer("mean", torch.tensor(list(mean))[:, None, None])
         self.register_buffer("std", torch.tensor(list(std))[:, None, None])
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor, shown: Tensor | None = None) -> Tensor:
         """Take pixels (batch, height, width, channels), uint8; return (batch, channels, height, width).
 
+        Of an image that was fitted in, `shown` (batch, 2) are the rows and columns that it fills; the others become 0.
         The channels are moved first: a runtime computes along the last axis, which would have three numbers otherwise.
         """
-        return (pixels.to(self.mean.dtype).permute(0, 3, 1, 2) / 255 - self.mean) / self.std
+        normal = (pixels.to(self.mean.dtype).permute(0, 3, 1, 2) / 255 - self.mean) / self.std
+        return normal if shown is None else normal.masked_fill(~within(shown, normal.shape[-2:]), 0)
 
 
 class TracedViT(Traced):

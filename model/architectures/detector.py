@@ -3,6 +3,7 @@
 `PRE_NORM` wires it as Smock et al. 2022 do ("PubTables-1M"). Conditional DETR is in `conditional_detector.py`.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from model.parts.attention import Context, KeyValue, Maps, Recall, of_layers, under, visible_keys
 from model.parts.blocks import Stack
-from model.parts.embedding import CellSizes, halving_convolutions
+from model.parts.embedding import CellSizes, alone, halving_convolutions
 from model.parts.feed_forward import perceptron
 from model.parts.positions import GridSinusoids, LearnedGrid
 from model.parts.stacks import POST_NORM, StackSizes, Wiring
@@ -97,19 +98,28 @@ class Detector(nn.Module):
         self.head = head
 
     def forward(
-        self, pixels: Tensor, visible: Tensor | None = None, recalls: Recalls | tuple[None, None] = (None, None)
+        self,
+        pixels: Tensor,
+        visible: Tensor | None = None,
+        recalls: Recalls | tuple[None, None] = (None, None),
+        shown: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Maps]:
         """Take normalised pixels (batch, channels, height, width) -> logits, boxes, and all maps.
 
         `visible` (batch, cell) is True where a cell's first pixel is one of the picture, which fills the upper left of
-        the image; None says that it fills all. What stands in other cells changes nothing.
+        the image; None says that it fills all. What stands in other cells changes nothing. With `shown` (batch, 2), the
+        rows and columns of pixels that the picture fills, the answer is that of the picture alone.
         """
-        memory, maps = self.encode(pixels, visible, recalls[0])
+        memory, maps = self.encode(pixels, visible, recalls[0], shown)
         states, others = self.decode(memory, visible, recalls[1])
         return *self.answer(states[-1]), maps | others
 
     def encode(
-        self, pixels: Tensor, visible: Tensor | None = None, recalls: Sequence[Recall] | None = None
+        self,
+        pixels: Tensor,
+        visible: Tensor | None = None,
+        recalls: Sequence[Recall] | None = None,
+        shown: Tensor | None = None,
     ) -> tuple[list[KeyValue], Maps]:
         """Return the keys and values of the image for every block of the decoder, and the encoder's maps.
 
@@ -120,7 +130,8 @@ class Detector(nn.Module):
             raise ValueError(f"image: must be {self.image[0]}x{self.image[1]} pixels, given {height}x{width}")
         if visible is not None:
             pixels = pixels.masked_fill(~self.shown(visible), 0)
-        grid = self.projection(self.backbone(pixels))  # (batch, width, rows, columns)
+        with contextlib.nullcontext() if shown is None else alone(self.backbone, shown, self.image[0]):
+            grid = self.projection(self.backbone(pixels))  # (batch, width, rows, columns)
         places = self.places(visible)  # (cell, width) or (batch, cell, width)
         context = Context(_keys(visible), positions=places)
         memory, maps = self.encoder(grid.flatten(2).transpose(1, 2), context, recalls)

@@ -1,8 +1,11 @@
 """Tokens and patches become vectors."""
 
+import contextlib
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 
@@ -79,6 +82,37 @@ def halving_convolutions(channels: int, cell: int, width: int) -> nn.Sequential:
         layers += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
     layers += [nn.Conv2d(widths[-1], width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     return nn.Sequential(*layers)
+
+
+def within(shown: Tensor, sides: Sequence[int], step: int = 1) -> Tensor:
+    """Return which cells of images begin in their first rows and columns of pixels: (batch, 1, rows, columns) of bool.
+
+    `shown` (batch, 2) are the numbers of these rows and columns; `sides` those of cells, each of `step` pixels a side.
+    """
+    down, across = (
+        torch.arange(0, side * step, step, device=shown.device) < shown[:, axis, None]
+        for axis, side in enumerate(sides)
+    )
+    return (down[:, :, None] & across[:, None])[:, None]
+
+
+@contextlib.contextmanager
+def alone(backbone: nn.Module, shown: Tensor, height: int) -> Iterator[None]:
+    """Let convolutions compute of images in the upper left of a canvas of this height what they would of these alone.
+
+    What stands beside an image becomes 0 wherever it is read beside the image, as convolutions have it at the edges; to
+    pooling, whose inputs are no less, it is then nothing. `shown` is as in `within`.
+    """
+
+    def trim(_: nn.Module, given: tuple[Tensor]) -> Tensor:
+        (x,) = given
+        return x * within(shown, x.shape[-2:], height // x.shape[-2])
+
+    with contextlib.ExitStack() as hooks:
+        for part in backbone.modules():
+            if isinstance(part, nn.Conv2d | nn.MaxPool2d) and part.kernel_size not in (1, (1, 1)):
+                hooks.enter_context(part.register_forward_pre_hook(trim))
+        yield
 
 
 class Patches(nn.Module):

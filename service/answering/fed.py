@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from contract.input_rules import ImageRule, TextRule
+from contract.manifest import SHOWN
 from service.answering.call import Call
 from service.answering.earlier import check_one_input, languages_of
 from service.answering.modalities import permit_decoding
@@ -30,7 +31,7 @@ async def what_was_fed(call: Call[ServedModel], options: RequestOptions, stored:
         pending = await modality.prepare(call.state, stored.inputs, [stored.truncate], languages_of(served, stored))
         with permit_decoding(pending, caller):
             item = await pending[0].decode()
-            show, rule = SHOWN[served.inputs.modality], served.manifest.inputs[0]
+            show, rule = OF_MODALITY[served.inputs.modality], served.manifest.inputs[0]
             return await call.state.present(served.manifest.name, served.prediction_budget, show, item, rule)
 
 
@@ -39,7 +40,11 @@ def _pixels(item: ModelInput, rule: ImageRule) -> dict[str, object]:
     pixels = item.arrays["pixels"]  # (height, width, channels) of uint8
     file = io.BytesIO()
     Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels).save(file, "PNG")
-    numbers = (pixels.reshape(-1, rule.channels) / 255 - np.array(rule.mean)) / np.array(rule.std)
+    normal = (pixels / 255 - np.array(rule.mean)) / np.array(rule.std)
+    if SHOWN in item.arrays:  # what is beside the image
+        down, across = item.arrays[SHOWN].tolist()
+        normal[down:], normal[:, across:] = 0, 0
+    numbers = normal.reshape(-1, rule.channels)
     figures = {"mean": numbers.mean(0), "std": numbers.std(0), "least": numbers.min(0), "most": numbers.max(0)}
     shown: dict[str, object] = {"shape": pixels.shape, "mean": rule.mean, "std": rule.std}
     if item.picture:
@@ -54,5 +59,5 @@ def _tokens(item: ModelInput, rule: TextRule) -> dict[str, object]:
     return {"tokens": [{"id": one.index, **one.json(), "type": one.type} for one in item.tokens]}
 
 
-SHOWN: Mapping[str, Callable[[ModelInput, Any], dict[str, object]]] = {"image": _pixels, "text": _tokens}
+OF_MODALITY: Mapping[str, Callable[[ModelInput, Any], dict[str, object]]] = {"image": _pixels, "text": _tokens}
 """By the modality of an input."""

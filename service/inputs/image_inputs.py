@@ -2,14 +2,14 @@
 
 import functools
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 import numpy as np
 from PIL import Image
 
 from contract.artifact import Artifact
 from contract.input_rules import ImageRule
-from contract.manifest import IMAGE_VISIBLE, OBJECTS, Kind
+from contract.manifest import IMAGE_VISIBLE, OBJECTS, SHOWN, Kind
 from service.arrays import Array
 from service.inputs.image_preprocessing import decode_image
 from service.inputs.model_input import ModelInput, Picture, Pixels
@@ -27,10 +27,8 @@ class ImageInputs:
     """True if the inputs of a batch may be padded to one length."""
     tokenizer = None
 
-    def __init__(
-        self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0, *, tells_visible: bool = False
-    ) -> None:
-        """`tells_visible`: the graphs take which cells begin in an image that was fitted in."""
+    def __init__(self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0, fed: Container[str] = ()) -> None:
+        """`fed`: the inputs of the graphs, such as which cells begin in an image that was fitted in."""
         self.rule = rule
         self.lengths = {kind.key: kind.length for kind in kinds if kind.grid} | ({OBJECTS: objects} if objects else {})
         """Lengths of the axes that are the same for every input; `objects` are those that a detector looks for."""
@@ -38,22 +36,25 @@ class ImageInputs:
         """The largest number of tokens along each axis whose length varies."""
         self._special = {kind.key: _special(kind) for kind in kinds if kind.grid}
         self._special[OBJECTS] = np.zeros(objects, np.bool_)
-        self._grid = next((kind.grid for kind in kinds if kind.grid), None) if tells_visible else None
+        grid = next((kind.grid for kind in kinds if kind.grid), (1, 1))
+        told: dict[str, Callable[[Picture], Array]] = {
+            IMAGE_VISIBLE: lambda picture: picture.visible_cells(grid),
+            SHOWN: lambda picture: np.array(picture.shown),
+        }
+        self._told = {name: tell for name, tell in told.items() if name in fed}
 
     @classmethod
     def of(cls, artifact: Artifact, rule: ImageRule) -> "ImageInputs":
         """Return the inputs of an artifact."""
         manifest = artifact.manifest
-        tells_visible = any(port.name == IMAGE_VISIBLE for port in manifest.graphs["attention"].inputs)
+        fed = {port.name for port in manifest.graphs["attention"].inputs}
         objects = manifest.detection.objects if manifest.detection else 0
-        return cls(rule, manifest.attention, objects, tells_visible=tells_visible)
+        return cls(rule, manifest.attention, objects, fed)
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""
         pixels = picture.pixels if pixels is None else pixels
-        arrays: dict[str, Array] = {"pixels": pixels}
-        if self._grid:
-            arrays[IMAGE_VISIBLE] = picture.visible_cells(self._grid)
+        arrays = {"pixels": pixels, **{name: tell(picture) for name, tell in self._told.items()}}
         return ModelInput(arrays, self.lengths, self._special, picture=picture)
 
     def samples(self, mask: str | None) -> Iterator[tuple[str, Callable[[], ModelInput]]]:

@@ -196,25 +196,17 @@ def _resized(size: tuple[int, int], resize: tuple[int, int] | int | None) -> tup
 
 
 def _fit(image: Image.Image, rule: ImageRule) -> tuple[Box, Pixels]:
-    """Resize the image to fit into the upper left; what is beside it is as near to the network's 0 as a byte can be."""
+    """Resize the image to fit into the upper left; what is beside it is as near to the network's 0 as a byte can be.
+
+    Graphs that take how much is shown make it 0.
+    """
     image = image.convert("L" if rule.channels == 1 else "RGB")
-    width, height = fitted_size(image.info.get(SIZE, image.size), (rule.width, rule.height))
+    width, height = rule.fitted(*image.info.get(SIZE, image.size))
     resized = image.resize((width, height), Image.Resampling[rule.resample.upper()])
     beside = np.clip(np.rint(np.multiply(rule.mean, 255)), 0, 255).astype(np.uint8)
     pixels = np.tile(beside, (rule.height, rule.width, 1))
     pixels[:height, :width] = np.asarray(resized, np.uint8).reshape(height, width, rule.channels)
     return (0.0, 0.0, rule.width * image.width / width, rule.height * image.height / height), pixels
-
-
-def fitted_size(size: tuple[int, int], room: tuple[int, int]) -> tuple[int, int]:
-    """Return the largest width and height of an image of this width and height, in its shape, within a room.
-
-    The shorter side is truncated, not rounded, as the transformers library does.
-    """
-    (width, height), (across, down) = size, room
-    if width * down >= height * across:
-        return across, max(1, height * across // width)
-    return max(1, width * down // height), down
 
 
 _LOCATORS = {"middle": _cut_middle, "ink": locate_ink, "fit": _fit}

@@ -28,15 +28,20 @@ class Picture:
     orientation: int = 1
     """The EXIF orientation, 1 to 8: how the stored pixels must be turned to be upright. 1 means not at all."""
 
+    @property
+    def shown(self) -> tuple[int, int]:
+        """The rows and columns of pixels that the image fills, as the rule `fit` puts it."""
+        (height, width, _), (left, top, right, bottom) = self.pixels.shape, self.box
+        return round(height * self.height / (bottom - top)), round(width * self.width / (right - left))
+
     def visible_cells(self, grid: tuple[int, int]) -> Array:
         """Return which cells of a grid (rows, columns) over the pixels begin in the image: (cell) of bool.
 
         The image begins at the upper left, as the rule `fit` puts it. (A mask of pixels, sampled by the nearest.)
         """
-        (height, width, _), (rows, columns), (left, top, right, bottom) = self.pixels.shape, grid, self.box
-        down, across = round(height * self.height / (bottom - top)), round(width * self.width / (right - left))
-        shown: Array = np.outer(np.arange(rows) * height // rows < down, np.arange(columns) * width // columns < across)
-        return shown.ravel()
+        first = (np.arange(count) * side // count for count, side in zip(grid, self.pixels.shape, strict=False))
+        cells: Array = np.outer(*(pixel < most for pixel, most in zip(first, self.shown, strict=True)))
+        return cells.ravel()
 
 
 @dataclass(frozen=True)

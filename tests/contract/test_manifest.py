@@ -19,6 +19,8 @@ OPTIONAL = {
     "scores": "softmax",
     "image.resize": None,
     "image.resample": "bilinear",
+    "image.longest": None,
+    "image.multiple": 1,
     "image.fast_jpeg": False,
     "width": None,
     "explained": None,

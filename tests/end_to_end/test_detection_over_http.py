@@ -14,6 +14,7 @@ from tests.samples import explanations_reference
 from tests.samples.detectors import (
     CELL,
     CELLS,
+    FITTED_MEAN,
     GRID,
     HEIGHT,
     LABELS,
@@ -36,6 +37,8 @@ PICTURES = [picture(seed) for seed in range(9)]
 SENT = [encoded(pixels) for pixels in PICTURES]
 EVERYTHING = {"layers": "all", "digits": 9}
 EXACT = 1e-4
+BESIDE = np.multiply(FITTED_MEAN, 255)
+"""What becomes 0: no byte does."""
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +55,14 @@ class Definition:
 
     def tensors(self, pixels, visible=None):
         """Return logits (object, class), boxes (object, 4) and maps (heads, query, key), through which gradients go."""
-        x = (torch.tensor(pixels, dtype=torch.float64) / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
-        given = (x.permute(2, 0, 1)[None], *([torch.tensor(visible)[None]] if self.name == "fitted" else []))
-        logits, boxes, maps = self.model(*given)
+        mean = FITTED_MEAN if self.name == "fitted" else MEAN
+        x = (torch.tensor(pixels, dtype=torch.float64) / 255 - torch.tensor(mean)) / torch.tensor(STD)
+        given, shown = [x.permute(2, 0, 1)[None]], {}
+        if self.name == "fitted":
+            given.append(torch.tensor(visible)[None])
+            beside = (pixels == BESIDE).all(-1)
+            shown["shown"] = torch.tensor([[(~beside.all(1)).sum(), (~beside.all(0)).sum()]])
+        logits, boxes, maps = self.model(*given, **shown)
         return logits[0], boxes[0], maps
 
     def __call__(self, pixels, visible=None):
@@ -212,7 +220,7 @@ def fitted(sent):
     image = upright(sent)
     scale = min(WIDTH / image.width, HEIGHT / image.height)
     width, height = (max(1, int(side * scale + 1e-9)) for side in image.size)
-    pixels = np.tile(np.rint(np.multiply(MEAN, 255)).astype(np.uint8), (HEIGHT, WIDTH, 1))
+    pixels = np.tile(BESIDE, (HEIGHT, WIDTH, 1))
     pixels[:height, :width] = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
     rows, columns = (np.arange(count) * CELL < side for count, side in zip(GRID, (height, width), strict=True))
     return pixels, np.outer(rows, columns).ravel()
@@ -234,6 +242,15 @@ def test_a_picture_that_is_fitted_in_has_boxes_that_are_shares_of_itself_and_an_
     mixed = definition.maps(pixels, "cross", visible)[-1].mean(0)
     assert is_close(values(seen, "cross")[0], mixed[numbers])
     assert not values(seen, "cross")[0][:, ~visible].any()
+
+
+def test_beside_a_picture_that_is_fitted_in_the_network_is_fed_zeros(client):
+    sent = encoded(picture(5, 30, 64))
+    given = client.get(f"/v1/attention/{post(client, content=sent, model='fitted').json()['id']}/input").json()
+    numbers = ((fitted(sent)[0] / 255 - FITTED_MEAN) / STD).reshape(-1, 3)
+    assert (numbers == 0).all(1).sum() == HEIGHT * (WIDTH - HEIGHT * 30 // 64)
+    for name, value in {"mean": numbers.mean(0), "std": numbers.std(0), "most": numbers.max(0)}.items():
+        assert given["pixels"]["tensor"][name] == pytest.approx(value, abs=1e-4)
 
 
 @pytest.mark.parametrize("size", [(96, 20), (30, 64)])

@@ -163,7 +163,7 @@ def reference(folder: Path) -> Any:
 
 def processor(kind: str, height: int, width: int, **more: Any) -> dict[str, Any]:
     size = {"height": height, "width": width}
-    mean, std = [0.4, 0.5, 0.6], [0.2, 0.3, 0.25]
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     return {
         "preprocessor_config.json": {"image_processor_type": kind, "size": size, "image_mean": mean, "image_std": std}
         | more
@@ -446,7 +446,7 @@ CASES = {
     ),
     "detr": Case(
         detr(T.DetrForObjectDetection, T.DetrConfig, activation_function="gelu"), "object-detection",
-        edges("DetrImageProcessor", 64, 110),
+        edges("DetrImageProcessor", 64, 96, pad_size={"height": 64, "width": 96}),
         exported=True,
     ),
     "detr-learned": Case(
@@ -454,7 +454,9 @@ CASES = {
             T.DetrForObjectDetection, T.DetrConfig, position_embedding_type="learned", num_queries=4,
         ),
         "object-detection",
-        edges("DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, rescale_factor=0.003),
+        edges(
+            "DetrFeatureExtractor", 64, 110, size=64, max_size=110, resample=3, rescale_factor=0.003, pad_size=[96, 64],
+        ),
         options=("--image-size", "90x64"),
     ),
     "detr-resized": Case(
@@ -464,11 +466,11 @@ CASES = {
     "table-transformer": Case(
         detr(T.TableTransformerForObjectDetection, T.TableTransformerConfig, {"layer_type": "basic"}, BART_PARTS),
         "object-detection",
-        edges("DetrImageProcessor", 64, 64),
+        edges("DetrImageProcessor", 64, 64, pad_size=64),
     ),
     "conditional-detr": Case(
         detr(T.ConditionalDetrForObjectDetection, T.ConditionalDetrConfig, num_channels=3), "object-detection",
-        processor("ConditionalDetrImageProcessor", 0, 0, size={"max_height": 64, "max_width": 96}),
+        processor("ConditionalDetrImageProcessor", 0, 0, size={"max_height": 64, "max_width": 96}, pad_size=[64, 96]),
         exported=True,
     ),
     "yolos": Case(

@@ -21,6 +21,8 @@ GRID = HEIGHT // CELL, WIDTH // CELL
 CELLS = GRID[0] * GRID[1]
 LABELS = ("cat", "dog", "bird")
 MEAN, STD = (0.5, 0.4, 0.6), (0.3, 0.25, 0.2)
+FITTED_MEAN = (0.485, 0.456, 0.406)
+"""That of ImageNet, which no bytes are."""
 SIZES = DetectorConfig(
     (HEIGHT, WIDTH), 3, cell=CELL, width=16, encoder=StackSizes(2, 2, 24), decoder=StackSizes(2, 2, 24),
     objects=OBJECTS, classes=len(LABELS),
@@ -33,7 +35,7 @@ SHARP = 2.0
 STRETCHED = ImageRule(
     height=HEIGHT, width=WIDTH, channels=3, locate="middle", resize=(HEIGHT, WIDTH), mean=MEAN, std=STD
 )
-FITTED = ImageRule(height=HEIGHT, width=WIDTH, channels=3, locate="fit", mean=MEAN, std=STD)
+FITTED = ImageRule(height=HEIGHT, width=WIDTH, channels=3, locate="fit", mean=FITTED_MEAN, std=STD)
 
 
 def sharpened(model, seed):

@@ -135,8 +135,8 @@ def draw(described, ports, batch, *, whole=False):
         shape = (batch, rule.height, rule.width, rule.channels)
         pixels = rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)
         grid = next((kind.grid for kind in described.attention if kind.grid), None)
-        fitted = "image_visible" in names
-        return {"pixels": pixels, **({"image_visible": cells(grid, rng, batch, whole=whole)} if fitted else {})}
+        feed = {"pixels": pixels, **filled(grid, rule, rng, batch, whole=whole)}
+        return {name: array for name, array in feed.items() if name in names}
     if described.name == "dates":
         texts = WRITTEN[:1] * batch if whole else WRITTEN[:batch]
         lengths = np.array([len(text) for text in texts])
@@ -163,13 +163,19 @@ def draw(described, ports, batch, *, whole=False):
     return {name: array for name, array in feed.items() if name in names}
 
 
-def cells(grid, rng, batch, *, whole):
-    """Draw which cells begin in pictures that fill the upper left: all of them in the first, or in `whole` all."""
-    rows, columns = grid
-    down, across = rng.integers(1, rows + 1, batch), rng.integers(1, columns + 1, batch)
-    down[0], across[0] = rows, columns
-    shown = (np.arange(rows) < down[:, None])[:, :, None] & (np.arange(columns) < across[:, None])[:, None]
-    return np.ones((batch, rows * columns), bool) if whole else shown.reshape(batch, -1)
+def filled(grid, rule, rng, batch, *, whole):
+    """Draw how much pictures fill of the upper left, and which cells begin in them: the first, or in `whole` all, all.
+
+    Their sides end within cells.
+    """
+    sides = np.array([rule.height, rule.width])
+    shown = rng.integers(1, sides + 1, (batch, 2))
+    shown[: batch if whole else 1] = sides
+    down, across = (
+        np.arange(count) * side // count < most[:, None]
+        for count, side, most in zip(grid or (1, 1), sides, shown.T, strict=True)
+    )
+    return {"image_visible": (down[:, :, None] & across[:, None]).reshape(batch, -1), "shown": shown}
 
 
 # What is seen
@@ -240,11 +246,13 @@ def _asked(name, model, described, given):
         rule = described.image
         normal = (given["pixels"].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
         more = {"interpolate_pos_encoding": True} if name == "vit-larger" else {}
-        if "image_visible" in given:
-            rows, columns = next(kind.grid for kind in described.attention if kind.grid)
-            shown = given["image_visible"].reshape(-1, rows, columns)
-            mask = shown.repeat_interleave(rule.height // rows, 1).repeat_interleave(rule.width // columns, 2)
-            normal, more = normal * mask[..., None], {"pixel_mask": mask.long()}
+        if "shown" in given:
+            down, across = (
+                torch.arange(side) < most[:, None]
+                for side, most in zip((rule.height, rule.width), given["shown"].T, strict=True)
+            )
+            mask = down[:, :, None] & across[:, None]
+            normal, more = normal * mask[..., None], {"pixel_mask": mask.long()} if "image_visible" in given else {}
         return model(normal.permute(0, 3, 1, 2), output_attentions=True, output_hidden_states=True, **more)
     if described.task == "text-generation":
         return model(given["target"], output_attentions=True, output_hidden_states=True)

@@ -41,6 +41,8 @@ IMAGE = {
             "ink_box": 20,
             "resize": [28, 28],
             "resample": "bicubic",
+            "longest": 40,
+            "multiple": 2,
             "fast_jpeg": True,
             "mean": [0.15],
             "std": [0.3],

@@ -15,8 +15,8 @@ from export.checkpoints.building.image_family import processor_of
 from export.checkpoints.building.tensor_names import UNUSED, Destination, Names, theirs
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Activation, Config, Depth, Size
-from export.checkpoints.reading.preprocessor_config import detector_canvas, read_detector_rule
-from export.errors import CheckpointError
+from export.checkpoints.reading.preprocessor_config import detector_canvas, pad_size, read_detector_rule
+from export.errors import CheckpointError, ProcessorError
 from export.plan import Source
 from export.tasks.detection import object_detector
 from model.architectures.detector import Detector, DetectorConfig, detector
@@ -206,9 +206,12 @@ class DetectorFamily(Family[C]):
 
     @abstractmethod
     def detector(
-        self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task, rule: ImageRule
+        self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task, rule: ImageRule, *, padded: bool
     ) -> Source:
-        """Compose the definition for the images of a rule, fill it, and return the source."""
+        """Compose the definition for the images of a rule, fill it, and return the source.
+
+        `padded`: the processor fills images up with zeros that the network is to see.
+        """
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Read how images are prepared, compose the definition, and return the source."""
@@ -216,8 +219,12 @@ class DetectorFamily(Family[C]):
         height, width = options.image or detector_canvas(processor, self.processor)
         down, across = self.cell(config)
         canvas = (-(-height // down) * down, -(-width // across) * across)
+        padded = pad_size(processor, self.processor)
+        if padded and not options.image and padded != canvas:
+            cells = f"multiples of {down} and {across}, or add --image-size {canvas[0]}x{canvas[1]}"
+            raise ProcessorError("pad_size", cells, padded)
         rule = read_detector_rule(processor, canvas, self.channels(config), self.processor)
-        return self.detector(checkpoint, options, config, task, rule)
+        return self.detector(checkpoint, options, config, task, rule, padded=padded is not None)
 
     @abstractmethod
     def channels(self, config: C) -> int:
@@ -242,7 +249,7 @@ class DetrFamily(DetectorFamily[D]):
         return config.num_channels
 
     def detector(
-        self, checkpoint: Checkpoint, options: ExportOptions, config: D, task: Task, rule: ImageRule
+        self, checkpoint: Checkpoint, options: ExportOptions, config: D, task: Task, rule: ImageRule, *, padded: bool
     ) -> Source:
         """Compose the definition for the images of a rule, fill it, and return the source."""
         of_backbone = config.resnet
@@ -271,6 +278,7 @@ class DetrFamily(DetectorFamily[D]):
             labels=config.labels,
             scores=self.scores,
             made_by=made_by(self.model_type, DetectorSizes(sizes, of_backbone), checkpoint, unused),
+            padded=padded,
         )
 
     def adapt(self, config: D, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -60,7 +60,14 @@ class YolosFamily(DetectorFamily[Config]):
         return config.num_channels
 
     def detector(
-        self, checkpoint: Checkpoint, options: ExportOptions, config: Config, task: Task, rule: ImageRule
+        self,
+        checkpoint: Checkpoint,
+        options: ExportOptions,
+        config: Config,
+        task: Task,
+        rule: ImageRule,
+        *,
+        padded: bool,  # it looks at what is beside in any case
     ) -> Source:
         """Compose the definition for the images of a rule, fill it, and return the source."""
         image, objects = (rule.height, rule.width), config.num_detection_tokens

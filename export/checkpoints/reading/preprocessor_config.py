@@ -60,11 +60,15 @@ DETECTOR_DEFAULTS: Settings = {
     "resample": 2,
     "size": None,
     "max_size": None,
+    "do_pad": True,
+    "pad_size": None,
 }
 DETECTOR_SIZE, DETECTOR_LONGEST = 800, 1333  # the shorter side, and the most that the longer one may have
 DETECTOR_PROCESSORS: Mapping[str, Settings] = dict.fromkeys(
     ("DetrImageProcessor", "ConditionalDetrImageProcessor", "YolosImageProcessor"), DETECTOR_DEFAULTS
 )
+MULTIPLES = {"YolosImageProcessor": 16}
+"""Of a class: what sides are cut to multiples of, where `size` is the shortest and the longest edge."""
 CANVAS_SHAPE = 3 / 4  # of a canvas whose sides are left to the image: that of most photographs
 
 UNCROPPED_SIZE = 384  # pixels; from this size on ConvNext crops nothing
@@ -75,8 +79,9 @@ IRRELEVANT_KEYS = frozenset(  # keys that do not change the pixels
     model_input_names image_seq_length pad_size do_reduce_labels reduce_labels""".split()
 )
 DETECTOR_IRRELEVANT_KEYS = frozenset(  # of images to learn from, and of batches: every image is padded to the canvas
-    "format do_convert_annotations do_pad pad_and_return_pixel_mask default_to_square do_convert_rgb".split()
+    "format do_convert_annotations pad_and_return_pixel_mask default_to_square do_convert_rgb".split()
 )
+EDGES, ROOM, WHOLE = ("shortest_edge", "longest_edge"), ("max_height", "max_width"), ("height", "width")
 
 
 def read_image_rule(
@@ -120,18 +125,25 @@ def read_detector_rule(
 ) -> ImageRule:
     """Return the rule that prepares images for a detector with inputs of this (height, width).
 
-    Images keep their shape, and fill the inputs as far as they can; but those that the processor resizes to a height
-    and a width fill the inputs. Raises ProcessorError.
+    Images keep their shape, and are resized as the processor says, as far as they fit into the inputs; but those that
+    the processor resizes to a height and a width fill the inputs. Raises ProcessorError.
     """
     settings = _detector_settings(config, processor)
     mean, std = _normalization(settings, channels)
-    whole = isinstance(settings["size"], Mapping) and settings["size"].keys() == {"height", "width"}
+    names, sides = _detector_size(settings)
+    if names == WHOLE and _pad_size(settings) not in (None, sides):
+        raise ProcessorError(
+            "pad_size", "absent, or the same, where size is a height and a width", settings["pad_size"]
+        )
+    edges = names == EDGES
     return ImageRule(
         height=image[0],
         width=image[1],
         channels=1 if channels == 1 else 3,
-        locate="middle" if whole else "fit",
-        resize=image if whole else None,
+        locate="middle" if names == WHOLE else "fit",
+        resize=image if names == WHOLE else min(sides) if edges else sides,
+        longest=sides[1] if edges else None,
+        multiple=MULTIPLES.get(_class_of(config, processor)[1], 1) if edges else 1,
         resample=_filter(settings),
         mean=mean,
         std=std,
@@ -144,19 +156,40 @@ def detector_canvas(config: Mapping[str, object], processor: str | None = None) 
     It is that of the processor or, if it depends on the image, that of a landscape of 4:3. Raises ProcessorError.
     """
     settings = _detector_settings(config, processor)
+    if padded := _pad_size(settings):
+        return padded
+    names, sides = _detector_size(settings)
+    if names != EDGES:
+        return sides
+    height = min(sides)
+    return height, min(int(height / CANVAS_SHAPE), sides[1])
+
+
+def pad_size(config: Mapping[str, object], processor: str | None = None) -> Sides | None:
+    """Return the (height, width) that a detector's images are filled up to, None if none is said. Raises as above."""
+    return _pad_size(_detector_settings(config, processor))
+
+
+def _pad_size(settings: Settings) -> Sides | None:
+    if not _flag(settings, "do_pad") or settings["pad_size"] is None:
+        return None
+    sides = _sides(settings, "pad_size", square=True)
+    if isinstance(sides, int):
+        raise ProcessorError("pad_size", '{"height", "width"} in pixels', settings["pad_size"])
+    return sides
+
+
+def _detector_size(settings: Settings) -> tuple[tuple[str, str], Sides]:
+    """Return what the numbers of `size` are called, and the numbers. Raises ProcessorError."""
     size, most = settings["size"], settings["max_size"]
     if size is None:
         size, most = DETECTOR_SIZE, DETECTOR_LONGEST
     if _is_side(size):
         size = {"shortest_edge": size, "longest_edge": DETECTOR_LONGEST if most is None else most}
     if isinstance(size, Mapping) and all(map(_is_side, size.values())):
-        sides = dict(size)
-        if sides.keys() == {"shortest_edge", "longest_edge"}:
-            height = min(sides["shortest_edge"], sides["longest_edge"])
-            return height, min(int(height / CANVAS_SHAPE), sides["longest_edge"])
-        for names in (("height", "width"), ("max_height", "max_width")):
-            if sides.keys() == set(names):
-                return sides[names[0]], sides[names[1]]
+        for names in (EDGES, WHOLE, ROOM):
+            if size.keys() == set(names):
+                return names, (size[names[0]], size[names[1]])
     kinds = ('{"shortest_edge", "longest_edge"}', '{"height", "width"}', '{"max_height", "max_width"}')
     raise ProcessorError("size", f"an int, {', '.join(kinds)} in pixels", settings["size"])
 
@@ -180,11 +213,9 @@ def _read_settings(
     config: Settings, processor: str | None, kinds: Mapping[str, Settings], irrelevant: frozenset[str]
 ) -> dict[str, object]:
     """Return the settings of the file over the defaults of the class that it names."""
-    key = next((key for key in ("image_processor_type", "feature_extractor_type") if config.get(key)), None)
-    name = config[key] if key else processor
-    known = str(name).replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
+    key, known = _class_of(config, processor)
     if known not in kinds:
-        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(kinds)}", name)
+        raise ProcessorError(key or "image_processor_type", f"one of {', '.join(kinds)}", config.get(key, processor))
     settings = dict(kinds[known])
     for key, value in config.items():
         if key in settings:
@@ -192,6 +223,13 @@ def _read_settings(
         elif key not in irrelevant and value is not None:
             raise ProcessorError(key, f"absent from a {known}", value)
     return settings
+
+
+def _class_of(config: Settings, processor: str | None) -> tuple[str, str]:
+    """Return the key that names the class of a processor, empty if none does, and the class by its present name."""
+    key = next((key for key in ("image_processor_type", "feature_extractor_type") if config.get(key)), "")
+    name = str(config.get(key, processor))
+    return key, name.replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil")
 
 
 def _geometry(settings: Settings) -> tuple[Sides | int | None, Sides | None]:

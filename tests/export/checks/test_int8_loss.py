@@ -5,14 +5,17 @@ import re
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageOps
 
 from contract.input_rules import ImageRule
 from export.bundled import SOURCES
 from export.checks import int8_loss
 from export.checks.int8_loss import MAX_SAMPLES, check_losses, read_samples, served_pixels
 from export.errors import CheckpointError, ExportError
+from export.tasks.detection import object_detector
 from service.inputs.image_preprocessing import decode_image
+from tests.samples.detectors import FITTED, GRID, LABELS, MODELS, SIZES
+from tests.samples.images import encoded
 
 RNG = np.random.default_rng(0)
 
@@ -73,6 +76,8 @@ def test_no_more_samples_are_read_than_are_used(tmp_path, monkeypatch):
     "options",
     [
         {"locate": "fit"},
+        {"locate": "fit", "resize": 30, "longest": 44, "multiple": 8},
+        {"locate": "fit", "resize": (30, 40)},
         {"locate": "middle", "resize": 40},
         {"locate": "middle", "resize": (30, 70)},
         {"locate": "middle"},
@@ -86,7 +91,19 @@ def test_an_image_is_read_as_the_service_reads_it(options, size, channels):
     exif[ExifTags.Base.Orientation] = 6
     image.save(file, "PNG", exif=exif)
     given = decode_image(file.getvalue(), rule, 10**6).pixels
-    np.testing.assert_array_equal(served_pixels(Image.open(file), rule), given)
+    np.testing.assert_array_equal(served_pixels(ImageOps.exif_transpose(Image.open(file)), rule), given)
+
+
+def test_of_a_picture_that_is_fitted_in_samples_say_what_the_service_says(tmp_path):
+    said = {"family": "detr", "labels": LABELS, "made_by": {}}
+    source = object_detector("fitted", MODELS["fitted"](), SIZES, rule=FITTED, scores="sigmoid", **said)
+    sent = encoded(Image.new("RGB", (30, 50), "red"))
+    (tmp_path / "one.png").write_bytes(sent)
+    ((pixels, visible, shown),) = read_samples(source, tmp_path)
+    picture = decode_image(sent, FITTED, 10**6)
+    assert np.array_equal(pixels[0].numpy(), picture.pixels)
+    assert np.array_equal(visible[0].numpy(), picture.visible_cells(GRID))
+    assert shown.tolist() == [[32, 19]] == [list(picture.shown)]
 
 
 @pytest.mark.parametrize(("name", "length"), [("dates-mlm", 96), ("minilm", 122)])

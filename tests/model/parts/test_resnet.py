@@ -2,6 +2,7 @@ import pytest
 import torch
 import transformers
 
+from model.parts.embedding import alone
 from model.parts.resnet import RESNET_SIZES, STRIDE, FrozenBatchNorm, ResNetConfig, folded, resnet
 from tests.samples.attention_reference import assert_same, randn
 from tests.samples.detectors_reference import BACKBONE, copy_resnet, randomised
@@ -33,6 +34,19 @@ def test_it_is_the_reference_library_s(block, options, channels):
         found = ours(pixels)
         assert found.shape == (2, 32, 96 // STRIDE, 64 // STRIDE)
         assert_same(found, theirs(pixels).last_hidden_state)
+
+
+@pytest.mark.parametrize("block", ["bottleneck", "bottleneck_first", "basic"])
+def test_in_a_canvas_it_computes_of_every_image_what_it_does_of_the_image_alone(block):
+    ours = randomised(resnet(small(block)))
+    pixels, shown = randn(3, 3, 96, 128), torch.tensor([[96, 128], [65, 33], [31, 100]])
+    with torch.no_grad(), alone(ours, shown, 96):
+        found = ours(pixels)
+    with torch.no_grad():
+        for image, cells, (down, across) in zip(pixels, found, shown.tolist(), strict=True):
+            expected = ours(image[None, :, :down, :across])[0]
+            assert_same(cells[:, : expected.shape[1], : expected.shape[2]], expected)
+        assert (ours(pixels)[1:, :, 0, 0] - found[1:, :, 0, 0]).abs().max() > 1e-3  # what is beside would show
 
 
 def test_a_batch_norm_whose_statistics_are_frozen_is_a_scale_and_a_shift():

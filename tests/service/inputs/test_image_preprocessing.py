@@ -85,7 +85,12 @@ def test_the_box_tells_where_in_the_image_the_pixels_are(size, rule):
     assert (error < np.array([across, down, across, down]) / 2 + 0.6).all()
 
 
-def fitting(height, width, channels=3, mean=(0.4, 0.5, 0.6), **more):
+IMAGENET = (0.485, 0.456, 0.406)
+BESIDE = (124, 116, 104)
+"""These means as bytes, rounded."""
+
+
+def fitting(height, width, channels=3, mean=IMAGENET, **more):
     mean = mean[:channels]
     return ImageRule(
         height=height, width=width, channels=channels, locate="fit", mean=mean, std=(0.2,) * channels, **more
@@ -103,8 +108,8 @@ def test_an_image_that_is_fitted_keeps_its_shape_and_stands_at_the_upper_left(wi
     across, down = fitted
     resized = image.resize(fitted, Image.Resampling[resample.upper()])
     assert np.array_equal(picture.pixels[:down, :across], np.asarray(resized))
-    assert (picture.pixels[down:] == (102, 128, 153)).all()  # the means, as bytes
-    assert (picture.pixels[:, across:] == (102, 128, 153)).all()
+    assert (picture.pixels[down:] == BESIDE).all()
+    assert (picture.pixels[:, across:] == BESIDE).all()
     assert picture.box == (0, 0, 30 * width / across, 20 * height / down)
     cells = picture.visible_cells((5, 6))  # of 4 x 5 pixels
     assert cells.dtype == bool
@@ -131,7 +136,7 @@ def test_an_image_that_is_turned_is_fitted_upright():
     exif[ExifTags.Base.Orientation] = 6
     picture = decode_image(encoded(colours(20, 30), exif=exif), fitting(30, 30), LIMIT)
     assert (picture.width, picture.height) == (20, 30)
-    assert (picture.pixels[:, 20:] == (102, 128, 153)).all()
+    assert (picture.pixels[:, 20:] == BESIDE).all()
 
 
 def test_a_large_jpeg_that_is_fitted_is_decoded_at_a_reduced_scale_where_its_rule_allows_it():

@@ -1,17 +1,24 @@
 """Checkpoints of detectors: they compute what the reference library does, under all names; and what is refused."""
 
+import itertools
 import json
 import re
 
+import numpy as np
 import pytest
 import torch
+import transformers
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from export.checkpoints.families import FAMILIES
-from export.errors import CheckpointError
+from export.errors import CheckpointError, ProcessorError
 from model.parts.resnet import RESNET_SIZES, ResNetConfig
-from tests.samples.checkpoints import source_of
+from service.inputs.image_inputs import ImageInputs
+from service.inputs.image_preprocessing import decode_image
+from tests.samples.checkpoints import reference, source_of
 from tests.samples.export_folders import configured, edit, renamed
+from tests.samples.images import encoded
 
 
 def by_patterns(*changes):
@@ -155,15 +162,68 @@ def test_classes_without_a_name_are_told(saved):
 )
 def test_a_canvas_is_that_of_the_processor_or_asked_for_and_holds_whole_cells(saved, name, size, asked, canvas, locate):
     folder = saved(name)
-    edit(folder, "preprocessor_config.json", lambda it: it.update(size=size) if size else it.pop("size"))
+    edit(folder, "preprocessor_config.json", lambda it: it.update(size=size, pad_size=None))
     source = source_of(folder, **({"image": asked} if asked else {}))
     (rule,) = source.inputs
     assert (rule.height, rule.width, rule.locate) == (*canvas, locate)
-    assert rule.resize == (canvas if locate == "middle" else None)
-    told = locate == "fit" and name == "detr"
-    assert [port.name for port in source.base.inputs] == ["pixels", "image_visible"][: 1 + told]
+    taken = {"pixels", *(() if locate == "middle" else ("shown", "image_visible") if name == "detr" else ("shown",))}
+    assert {port.name for port in source.base.inputs} == taken
     cell = 32 if name == "detr" else 4
     assert source.attention[0].grid == (canvas[0] // cell, canvas[1] // cell)
+
+
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+PICTURES = [(96, 64), (64, 64), (90, 91), (64, 96), (160, 90), (50, 113), (9, 7)]
+EDGES, ROOM = {"shortest_edge": 64, "longest_edge": 107}, {"max_height": 80, "max_width": 100}
+
+
+@torch.no_grad()
+def answers_of_both(folder, **options):
+    """Yield for each picture what ours and the reference library find in it: the logits and the boxes of both."""
+    source, config = source_of(folder, **options), json.loads((folder / "preprocessor_config.json").read_text())
+    kind = config["image_processor_type"].replace("FeatureExtractor", "ImageProcessor")
+    process, theirs = getattr(transformers, f"{kind}Pil").from_dict(config), reference(folder)
+    inputs = ImageInputs(source.image, source.attention, fed={port.name for port in source.base.inputs})
+    ours = source.traced.double()
+    for size in PICTURES:
+        pixels = np.random.default_rng(sum(size)).integers(0, 256, (6, 8, 3), np.uint8)
+        image = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
+        given = process(image, return_tensors="pt")
+        mask = {} if "Yolos" in kind else {"pixel_mask": given["pixel_mask"]}
+        out = theirs(given["pixel_values"].double(), **mask)
+        arrays = inputs.image_input(decode_image(encoded(image), source.image, 10**6)).arrays
+        found = ours.observe(*(torch.from_numpy(arrays[port.name])[None] for port in source.base.inputs))
+        yield (found.answer, out.logits), (found.others[0], out.pred_boxes)
+
+
+QUICK = [("detr", False), ("conditional-detr", False), ("conditional-detr", True), ("yolos", True)]
+OTHERS = [("detr", True), *itertools.product(("detr-learned", "table-transformer"), (False, True))]
+
+
+@pytest.mark.parametrize("size", [EDGES, pytest.param(ROOM, marks=pytest.mark.slow)], ids=["edges", "room"])
+@pytest.mark.parametrize(("name", "padded"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHERS)])
+def test_what_is_found_in_a_picture_of_any_shape_is_what_the_reference_library_finds(saved, name, size, padded):
+    """With the means of ImageNet, which no bytes are. A YOLOS looks at what is beside: it is compared where that is."""
+    folder = saved(name)
+    pad, canvas = ({"height": 128, "width": 128}, {}) if padded else (None, {"image": (107, 107)})
+    edit(
+        folder, "preprocessor_config.json", lambda it: it.update(size=size, pad_size=pad, do_normalize=True, **IMAGENET)
+    )
+    answers = list(answers_of_both(folder, **canvas))
+    for ours, theirs in itertools.chain(*answers):
+        assert (ours - theirs).abs().max() < 2e-5 * max(1, float(theirs.abs().max()))
+    spread = torch.stack([logits for (logits, _), _ in answers]).std(0).max()
+    assert spread > 0.01, "a model that finds the same in every picture would prove little"
+
+
+def test_what_pictures_are_filled_up_to_holds_whole_cells_or_another_canvas_is_asked_for(saved):
+    folder = saved("detr")
+    edit(folder, "preprocessor_config.json", lambda it: it.update(pad_size={"height": 90, "width": 65}))
+    words = r"pad_size must be multiples of 32 and 32, or add --image-size 96x96, given \(90, 65\)$"
+    with pytest.raises(ProcessorError, match=words):
+        source_of(folder)
+    (rule,) = source_of(folder, image=(96, 96)).inputs
+    assert (rule.height, rule.width) == (96, 96)
 
 
 def test_sigmoids_are_those_of_a_conditional_detr_and_yolos_has_objects_behind_its_patches(saved):

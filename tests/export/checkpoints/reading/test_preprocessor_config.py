@@ -23,6 +23,7 @@ from export.checkpoints.reading.preprocessor_config import (
     read_image_rule,
 )
 from export.errors import ProcessorError
+from export.traced.images import Normalize
 from service.inputs.image_preprocessing import _resized, decode_image
 from tests.samples.images import encoded
 
@@ -305,24 +306,69 @@ CANVAS = (96, 128)
 
 
 def detr(kind="DetrImageProcessor", **settings):
-    return {"image_processor_type": kind, "image_mean": [0.4, 0.6, 0.8], **settings}  # which bytes can be
+    return {"image_processor_type": kind, **settings}  # with the means of ImageNet, which no bytes are
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DETECTOR_PROCESSORS if kind != "YolosImageProcessor"])
-@pytest.mark.parametrize("resample", [2, 3])
-@pytest.mark.parametrize("name", [name for name in PHOTOGRAPHS if name != "grey"])
-def test_every_pixel_and_what_is_picture_are_those_of_the_reference_in_a_canvas(kind, resample, name):
+def fed(picture, rule):
+    """Return what the network is given of a picture that was fitted in."""
+    normalize = Normalize(rule.mean, rule.std).double()
+    return normalize(torch.from_numpy(picture.pixels[None]), torch.tensor([picture.shown]))[0].numpy()
+
+
+SIZES = [
+    {"max_height": 96, "max_width": 128},
+    {"max_height": 50, "max_width": 77},
+    {"shortest_edge": 64, "longest_edge": 96},
+    {"shortest_edge": 90, "longest_edge": 91},
+]
+
+
+@pytest.mark.parametrize("kind", DETECTOR_PROCESSORS)
+@pytest.mark.parametrize(("size", "resample"), [*((size, 2) for size in SIZES), (SIZES[0], 3)])
+@pytest.mark.parametrize("name", [name for name in PHOTOGRAPHS if name not in ("grey", "narrow")])
+def test_every_pixel_and_what_is_picture_are_those_of_the_reference_in_a_canvas(kind, size, resample, name):
     height, width = CANVAS
-    config = detr(kind, size={"max_height": height, "max_width": width}, resample=resample)
-    theirs = getattr(transformers, f"{kind}Pil").from_dict(config)(
-        PHOTOGRAPHS[name], pad_size={"height": height, "width": width}
-    )
+    config = detr(kind, size=size, resample=resample, pad_size={"height": height, "width": width})
+    theirs = getattr(transformers, f"{kind}Pil").from_dict(config)(PHOTOGRAPHS[name])
+    assert detector_canvas(config) == CANVAS
     rule = read_detector_rule(config, CANVAS, 3)
     picture = decode_image(FILES[name], rule, LIMIT)
-    assert np.abs(normalized(picture.pixels, rule) - theirs["pixel_values"][0]).max() < 1e-5
+    assert np.abs(fed(picture, rule) - theirs["pixel_values"][0]).max() < 1e-5
     cells = picture.visible_cells((3, 4)).reshape(3, 4)
     mask = torch.tensor(theirs["pixel_mask"][0])[None, None].float()
     assert np.array_equal(cells, torch.nn.functional.interpolate(mask, size=(3, 4))[0, 0].bool().numpy())
+
+
+@pytest.mark.parametrize("size", [96, {"shortest_edge": 64, "longest_edge": 107}, {"max_height": 90, "max_width": 64}])
+@pytest.mark.parametrize("kind", ["DetrImageProcessor", "YolosImageProcessor"])
+def test_sizes_are_rounded_as_the_reference_rounds_them(kind, size):
+    config = detr(kind, size=size, max_size=107)
+    resized = getattr(transformers, f"{kind}Pil").from_dict(config)
+    rule = read_detector_rule(config, (128, 128), 3)
+    for height in range(60, 130, 3):
+        for width in range(60, 300, 7):
+            theirs = resized.resize(np.zeros((3, height, width), np.uint8), resized.size).shape[1:]
+            assert rule.fitted(width, height)[::-1] == theirs, (width, height)
+
+
+def test_a_canvas_too_small_for_what_the_processor_says_is_filled():
+    rule = read_detector_rule(detr(size={"shortest_edge": 64, "longest_edge": 107}), (64, 96), 3)
+    sizes = {(640, 480): (85, 64), (480, 640): (48, 64), (640, 360): (96, 54), (30, 30): (64, 64), (9, 900): (1, 64)}
+    assert {size: rule.fitted(*size) for size in sizes} == sizes
+
+
+def test_what_images_are_filled_up_to_is_the_canvas_or_refused_by_name():
+    size = {"shortest_edge": 64, "longest_edge": 96}
+    assert detector_canvas(detr(size=size, pad_size=128)) == (128, 128)
+    assert detector_canvas(detr(size=size, pad_size=[96, 128])) == (96, 128)
+    assert detector_canvas(detr(size=size, pad_size=128, do_pad=False)) == (64, 85)
+    for given, words in (({"shortest_edge": 9}, '{"height", "width"} in pixels'), ("9", "an int"), (0, "an int")):
+        with pytest.raises(ProcessorError, match=f"pad_size must be {words}"):
+            detector_canvas(detr(size=size, pad_size=given))
+    whole = {"height": 60, "width": 33}
+    assert read_detector_rule(detr(size=whole, pad_size=whole), (60, 33), 3).locate == "middle"
+    with pytest.raises(ProcessorError, match="pad_size must be absent, or the same, where size is a height"):
+        read_detector_rule(detr(size=whole, pad_size=128), (60, 33), 3)
 
 
 def test_a_photograph_of_the_usual_shape_is_resized_as_by_the_published_settings():
