@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from io import BufferedWriter
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import get_args
@@ -13,8 +12,7 @@ import onnx
 
 from contract.artifact import MANIFEST, describe
 from contract.manifest import LEFT_OUT, WEIGHTS, GradientMethod, Graph, Manifest, Omissible, Role
-from export.checks.trials import Extent, rounds_of
-from export.plan import Precision, Source, format_sizes, ports_in_precision
+from export.plan import Precision, Sizes, Source, format_sizes, ports_in_precision
 
 ALIGNMENT_BYTES = 4096  # a page, so that the runtime can map each tensor into memory
 INLINE_BYTES = 1024  # bytes; smaller tensors stay in the graph, where shape inference can see them
@@ -81,12 +79,12 @@ def write_manifest(
     verified: Mapping[str, float],
     left_out: Mapping[Omissible, str],
     folder: Path,
-    extent: Extent = "full",
+    shapes: Collection[Sizes] = (),
 ) -> Manifest:
     """Describe every file of the folder and write the manifest beside them.
 
-    `extent` says on how many inputs they were verified, `verified` are the worst differences, `left_out` the reason
-    for each method, or `inside`, that was left out.
+    `verified` are the worst differences, found at these `shapes`, `left_out` the reason for each method, or `inside`,
+    that was left out.
     """
     graphs = {
         plan.role: Graph(
@@ -122,7 +120,7 @@ def write_manifest(
         verified={
             **{what: float(f"{worst:.3g}") for what, worst in sorted(verified.items())},
             **{method: f"{LEFT_OUT}: {reason}" for method, reason in left_out.items()},
-            "shapes": "; ".join(dict.fromkeys(trial.where for trial in chain(*rounds_of(source, extent)))),
+            "shapes": "; ".join(dict.fromkeys(map(format_sizes, shapes))),
             "traced": format_sizes(source.traced_at),
             **({"run in": "fp32, weights as rounded to bf16"} if precision == "bf16" else {}),
         },

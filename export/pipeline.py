@@ -5,6 +5,7 @@ import dataclasses
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -12,9 +13,8 @@ import onnx
 from torch import Tensor
 
 from contract.manifest import GRADIENT_METHODS, Omissible, Scales
-from export.checks.files import check_int8_losses, verify_files
 from export.checks.int8_loss import draw_samples, read_samples
-from export.checks.trials import Extent
+from export.checks.trials import Extent, rounds_of
 from export.cost import announce
 from export.errors import CheckpointError, ExportError, MethodError
 from export.graphs.editing.cleanup import clean, extract
@@ -47,6 +47,7 @@ from export.progress import (
 )
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced.base import Traced
+from export.verification import check_int8_losses, verify_files
 
 INPUT_SCALE_TOKENS = 128
 """The tokens from which images run alone in 8 bits, with one scale for each. Fewer are quicker in batches, by row."""
@@ -138,10 +139,11 @@ def _make(
             write_tokenizers(source, folder)
             write_pictures(source, folder)
             say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
+        shapes = [trial.sizes for trial in chain(*rounds_of(source, extent))]
         worst = verify_files(source, folder, precision, extent)
         if precision == "int8":
             worst |= check_int8_losses(source, folder, samples, force=force)
-        write_manifest(source, version, precision, worst, left_out, folder, extent)
+        write_manifest(source, version, precision, worst, left_out, folder, shapes)
         replaced = replace_folder(target, folder, temporary / "old")
     say(f"  pack      {target}" + (", which was replaced: a running service keeps the old one" if replaced else ""))
     say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", start)

@@ -96,7 +96,7 @@ def test_a_failure_of_the_command_is_one_line_and_not_zero(tmp_path, monkeypatch
     def differing(*_):
         raise ExportError("encoder differs by 3 at batch 1")
 
-    monkeypatch.setattr("export.checks.files.verify", differing)
+    monkeypatch.setattr("export.verification.verify", differing)
     monkeypatch.setattr("contract.names.BUNDLED", ("small",))
     monkeypatch.setitem(SOURCES, "small", classifier)
     assert export_command("small", "--to", tmp_path) == 1

@@ -15,12 +15,12 @@ from contract.artifact import read_artifact
 from contract.generation import COUNT
 from contract.manifest import STATE_METHODS, GradientMethod, was_left_out
 from export.checks.comparison import Ledger, failure, run
-from export.checks.files import open_session
 from export.checks.reference import CASES, with_fixed_axes
 from export.errors import CheckpointError, ExportError
 from export.graphs.tracing.torch_export import trace
 from export.pipeline import EXPLAINING_GRAPHS, export
 from export.plan import OPTIONAL_METHODS as METHODS
+from export.verification import open_session
 from model.architectures.gpt import GPTConfig
 from model.architectures.transformer import vaswani
 from model.architectures.vit import vit

@@ -58,8 +58,8 @@ class Graph:
         leaves = node.output[output]
         node.output[output] = enters = f"{leaves}.before"
         place = list(graph.node).index(node) + 1
-        for one in reversed(make(enters, leaves)):
-            graph.node.insert(place, one)
+        for made in reversed(make(enters, leaves)):
+            graph.node.insert(place, made)
 
     def constant(self, name, value):
         self.model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
@@ -160,8 +160,8 @@ def mask_shown_beyond(graph):
         node_of("Concat", ["near", "hidden"], ["joined"], axis=-1),
     ]
     node.input[0] = "joined"
-    for one in reversed(made):
-        holder.node.insert(place, one)
+    for new in reversed(made):
+        holder.node.insert(place, new)
 
 
 def operands_swapped(graph):
