@@ -117,6 +117,16 @@ def test_a_large_photo_and_a_gif_are_scaled_in_the_browser(go, tmp_path):
     assert sent[0].sizes()["requestBodySize"] < 1 << 20
 
 
+def test_a_picture_that_the_browser_cannot_show_is_answered_and_its_heat_is_seen(go, tmp_path):
+    page = go(model="digits")
+    Image.open(SEVEN).save(tmp_path / "seven.tif")
+    page.set_input_files("#choose-file", tmp_path / "seven.tif")
+    settled(page)
+    expect(page.locator("#answer .labels li").first).to_contain_text("7")
+    expect(page.locator("#input")).to_contain_text("seven.tif: the browser cannot show it, the model may read it.")
+    assert page.locator("#look canvas").count()
+
+
 # The look
 
 

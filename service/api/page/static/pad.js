@@ -29,7 +29,8 @@ export function ImageInput({ picture, take, takeSeveral, most, over }) {
     <canvas class="pad" id="pad" ref=${pad} width=${SIDE} height=${SIDE} role="img"
       aria-label="Drawing area; without a pointer, choose an image below" ...${pen}></canvas>
     <p class="quiet">
-      ${said}${picture?.scaled && html` Scaled to ${MOST_PIXELS / 2 ** 20} megapixels. ${fits && whole}`}
+      ${said}${picture && !picture.bitmap && ': the browser cannot show it, the model may read it.'}
+      ${picture?.scaled && html` Scaled to ${MOST_PIXELS / 2 ** 20} megapixels. ${fits && whole}`}
     </p>
     <div class="row">
       <${FileButton} id="choose" take=${load} takeSeveral=${takeSeveral}>Choose an image<//>
