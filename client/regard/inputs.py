@@ -22,8 +22,10 @@ Text: TypeAlias = str | tuple[str, str]
 """A text, or a pair of texts for models that compare two."""
 Input: TypeAlias = Picture | Text
 
-SENT_AS_THEY_ARE = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
-"""What the service reads, by Pillow's names; other forms are sent as PNG."""
+SENT_AS_THEY_ARE = {
+    "JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif", "AVIF": "image/avif"
+}  # fmt: skip
+"""What the service reads and is well compressed, by Pillow's names; other forms are sent as PNG."""
 CHANNELS = (1, 3, 4)
 
 
@@ -71,7 +73,7 @@ def encode_text(given: object) -> Encoded:
 
 
 def encode_picture(given: object) -> Encoded:
-    """Return a picture as it is sent: JPEG, PNG and WebP as they are, anything else that Pillow reads as PNG.
+    """Return a picture as it is sent: JPEG, PNG, WebP, GIF and AVIF as they are, what else Pillow reads as PNG.
 
     Raises BadInput if a file cannot be read or is no picture, and if an array has another shape or type.
     """

@@ -16,7 +16,7 @@ def pixels(encoded):
     return np.asarray(Image.open(io.BytesIO(encoded.picture)))
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "AVIF"])
 def test_files_that_the_service_reads_are_sent_as_they_are(kind, tmp_path):
     path = tmp_path / "picture"
     Image.fromarray(PIXELS).save(path, kind)
@@ -27,7 +27,7 @@ def test_files_that_the_service_reads_are_sent_as_they_are(kind, tmp_path):
         assert base64.b64decode(found.json) == path.read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["BMP", "TIFF", "GIF"])
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "PPM"])
 def test_other_files_are_sent_as_png(kind, tmp_path):
     path = tmp_path / "picture"
     Image.fromarray(PIXELS[..., 0]).save(path, kind)
