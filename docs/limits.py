@@ -43,7 +43,7 @@ ROWS = [
     ("**Request**",),
     ("many images or texts in a request", "422", "max_inputs"),
     ("a long text, of one word or many", "413 before it is split into tokens, 422 after", "max_text_bytes", "the model's token limit"),
-    ("an image with many pixels, or a JPEG with many scans", "413, or 422, before it is decoded", "max_image_pixels", "200 scans"),
+    ("an image with many pixels, a TIFF with large tiles, or a JPEG with many scans", "413, or 422, before it is decoded", "max_image_pixels", "200 scans"),
     ("many images at once, or small files that are many pixels", "429 with Retry-After, before any is decoded; requests take turns, an image each", "queue_pixels"),
     ("a header that announces fewer pixels than there are", "422", "the announced size"),
     ("an image that makes its decoder crash, take too much time of a processor, or run out of memory", "422; the decoder process is replaced, and no other request is affected", "decode_seconds", "decode_bytes"),

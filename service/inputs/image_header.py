@@ -6,30 +6,27 @@ What it says is no more than an announcement: the decoder is told it, and refuse
 import struct
 
 from service.errors import TooLarge
+from service.inputs.avif_header import avif_size
+from service.inputs.image_kinds import kind_of
+from service.inputs.tiff_header import tiff_size
 
-PNG_SIGNATURE, JPEG_SIGNATURE = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 MOST_SEGMENTS = 512
-"""The most segments of a JPEG before its frame. A colour profile may take 255, and each costs a step here."""
+"""The most segments of a JPEG, or blocks of a GIF, before its frame. A colour profile may take 255, each is a step."""
 START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # those three are tables and a reserved marker
 OTHER_SEGMENTS = frozenset((0xC4, 0xCC, *range(0xDB, 0xFF)))  # markers that a length follows
 
 
 def read_size(data: bytes) -> tuple[int, int] | None:
-    """Return the width and height that the header of a JPEG, PNG or WebP announces.
+    """Return the width and height that the header of an image announces.
 
-    None means that the bytes are none of these, or that the header is not in the form in which encoders write it. Costs
-    at most MOST_SEGMENTS steps, however long the image is.
+    None means that the bytes are of no kind that is decoded, or that the header is not in the form in which encoders
+    write it. Costs at most some thousand steps, however long the image is.
     """
+    reader = _READERS.get(kind_of(data) or "")
     try:
-        if data.startswith(PNG_SIGNATURE):
-            return _png_size(data)
-        if data.startswith(JPEG_SIGNATURE):
-            return _jpeg_size(data)
-        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-            return _webp_size(data)
-    except (struct.error, IndexError):  # the header is cut off
-        pass
-    return None
+        return reader(data) if reader else None
+    except (struct.error, IndexError, OverflowError):  # the header is cut off, or names a place beyond any file
+        return None
 
 
 def check_pixels(width: int, height: int, most: int) -> None:
@@ -78,3 +75,42 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
     if kind == b"VP8X" and len(data) >= 30:
         return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
     return None
+
+
+def _gif_size(data: bytes) -> tuple[int, int] | None:
+    """Skip extensions until the first image (GIF89a, appendix B), which may reach beyond the screen."""
+    width, height, flags = struct.unpack_from("<HHB", data, 6)
+    at, extended = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0), False
+    for _ in range(MOST_SEGMENTS):
+        if extended:  # in blocks, each behind its length; the last has none
+            extended = data[at] > 0
+            at += 1 + data[at]
+        elif data[at] == 0x21:
+            extended = True
+            at += 2
+        elif data[at] == 0x2C:
+            left, top, across, down = struct.unpack_from("<HHHH", data, at + 1)
+            return max(width, left + across), max(height, top + down)
+        else:
+            return None
+    return None
+
+
+def _bmp_size(data: bytes) -> tuple[int, int]:
+    """Read the header, of OS/2 or of Windows, which writes the height of a bitmap from top to bottom as negative."""
+    if data[14] == 12:
+        width, height = struct.unpack_from("<HH", data, 18)
+        return width, height
+    width, height = struct.unpack_from("<Ii", data, 18)
+    return width, abs(height)
+
+
+_READERS = {
+    "JPEG": _jpeg_size,
+    "PNG": _png_size,
+    "WEBP": _webp_size,
+    "GIF": _gif_size,
+    "BMP": _bmp_size,
+    "TIFF": tiff_size,
+    "AVIF": avif_size,
+}

@@ -4,18 +4,22 @@ import io
 import math
 
 import numpy as np
-from PIL import ExifTags, Image, ImageFile
+from PIL import AvifImagePlugin, ExifTags, Image, ImageFile, TiffImagePlugin
 
 from contract.input_rules import ImageRule
 from service.errors import Unacceptable, Unsupported
-from service.inputs.image_header import JPEG_SIGNATURE, PNG_SIGNATURE, check_pixels
+from service.inputs.avif_header import still
+from service.inputs.image_header import check_pixels
+from service.inputs.image_kinds import FORMATS, INSTEAD, kind_of
 from service.inputs.ink import INK_SEARCH_SIDE, locate_ink
 from service.inputs.model_input import Box, Picture, Pixels
 from service.inputs.png_chunks import needed_chunks
-
-FORMATS = ("JPEG", "PNG", "WEBP")
+from service.inputs.tiff_images import as_bytes, check_tiff
 
 Image.MAX_IMAGE_PIXELS = None  # the limit of `open_image` comes first, and its refusal has our words
+AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # a confined process can start none
+PREPARED = {"PNG": needed_chunks, "AVIF": still}
+"""By kind: what is made of its bytes before Pillow reads them."""
 
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -79,20 +83,15 @@ def open_image(
     to a quarter of the time, and about a fifth of the resized pixels differ, by 2 or 3 levels at most in photographs.
     `info` holds the full size. Raises as `decode_image` does.
     """
-    known = f"image: must be one of {', '.join(FORMATS)}"
-    is_png = data.startswith(PNG_SIGNATURE)
-    broken = f"image: must be whole, given {len(data)} bytes of which not all can be decoded"
-    try:
-        image = Image.open(io.BytesIO(needed_chunks(data) if is_png else data), formats=FORMATS)
-    except Exception as error:  # Pillow raises many classes; some messages hold memory addresses
-        if is_png:
-            raise Unacceptable(broken) from error
-        raise Unsupported(f"{known}, given {len(data)} bytes that are none of them") from error
+    image = _opened(data)
     width, height = image.size
     check_pixels(width, height, max_pixels)
-    if announced_pixels is not None and width * height > announced_pixels:  # of two headers Pillow believes the last
+    pixels = width * height
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        pixels = check_tiff(image, max_pixels)
+    if announced_pixels is not None and pixels > announced_pixels:  # of two headers Pillow believes the last
         raise Unacceptable("image: must have the size that its header announces, given a larger one")
-    if data.startswith(JPEG_SIGNATURE) and data.count(START_OF_SCAN) > MOST_SCANS:
+    if image.format in ("JPEG", "MPO") and data.count(START_OF_SCAN) > MOST_SCANS:
         raise Unacceptable(f"image: at most {MOST_SCANS} scans, given more")
     try:
         if side and width * height >= DRAFT_PIXELS:
@@ -101,20 +100,49 @@ def open_image(
             )
             step = next(steps, 1)
             image.draft(None, (width // step, height // step))
-        hidden = _hidden_grey(image)
-        image.load()
-        found = image.getexif().get(ExifTags.Base.Orientation)
-        orientation = found if found in TURNS else 1
-        upright = _opaque(image, hidden)
-        if orientation in TURNS:
-            upright = upright.transpose(TURNS[orientation])
-        upright.info[SIZE] = (height, width) if orientation in range(5, 9) else (width, height)
-        upright.info[ORIENTATION] = orientation
-        return upright
+        return _upright(image, (width, height))
     except MemoryError:  # the decoder process exits with OUT_OF_MEMORY_STATUS
         raise
+    except Exception as error:  # Pillow raises many classes; some messages hold memory addresses
+        raise Unacceptable(f"image: must be whole, given {len(data)} bytes of which not all can be decoded") from error
+
+
+def _opened(data: bytes) -> ImageFile.ImageFile:
+    """Return an image of which no pixel is decoded yet. Raises Unsupported, and Unacceptable."""
+    kind = kind_of(data)
+    if kind not in FORMATS:
+        given = f"{kind}; {INSTEAD[kind]}" if kind else f"{len(data)} bytes that are none of them"
+        raise Unsupported(f"image: must be one of {', '.join(FORMATS)}, given {given}")
+    try:
+        return Image.open(io.BytesIO(PREPARED.get(kind, bytes)(data)), formats=[kind])
     except Exception as error:  # as above
-        raise Unacceptable(broken) from error
+        raise Unacceptable(
+            f"image: must be a whole {kind} of a usual form, given {len(data)} bytes that cannot be read as one"
+        ) from error
+
+
+def _upright(image: ImageFile.ImageFile, size: tuple[int, int]) -> Image.Image:
+    """Decode an image of this full size, width and height; return it upright and opaque."""
+    hidden, frame = _hidden_grey(image), _frame(image)
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        orientation, turn = _orientation(image), None  # Pillow turns it while it decodes it
+        image.load()
+        upright = _opaque(as_bytes(image))
+    else:
+        image.load()  # the EXIF of a PNG may come last
+        orientation = _orientation(image)
+        turn = TURNS.get(orientation)
+        upright = _opaque(image, hidden, frame)
+    if turn is not None:
+        upright = upright.transpose(turn)
+    upright.info[SIZE] = size if turn is None or orientation < 5 else size[::-1]
+    upright.info[ORIENTATION] = orientation
+    return upright
+
+
+def _orientation(image: Image.Image) -> int:
+    found = image.getexif().get(ExifTags.Base.Orientation)
+    return found if found in TURNS else 1
 
 
 def _hidden_grey(image: ImageFile.ImageFile) -> int | None:
@@ -126,16 +154,34 @@ def _hidden_grey(image: ImageFile.ImageFile) -> int | None:
     return hidden * STEPS.get(raw if isinstance(raw, str) else "", 1)
 
 
-def _opaque(image: Image.Image, hidden: int | None = None) -> Image.Image:
-    """Return an image as `L` or `RGB`, with a ground behind what is transparent: the `hidden` grey, among others."""
+def _frame(image: ImageFile.ImageFile) -> tuple[int, int, int, int] | None:
+    """Return the part of the screen that the first image of a GIF fills, not loaded yet, if it leaves some of it."""
+    if image.format != "GIF" or image.tile[0].extents == (0, 0, *image.size):
+        return None
+    return image.tile[0].extents
+
+
+def _opaque(
+    image: Image.Image, hidden: int | None = None, frame: tuple[int, int, int, int] | None = None
+) -> Image.Image:
+    """Return an image as `L` or `RGB`, with a ground behind what is transparent.
+
+    That is the `hidden` grey, among others, and what is around a `frame`.
+    """
+    seen = None
     if hidden is not None:
         image.info.pop("transparency")
         seen = Image.fromarray(np.where(np.asarray(image) == hidden, 0, 255).astype(np.uint8))
+    elif frame and "transparency" not in image.info:  # else it is filled with what is transparent
+        seen = Image.new("L", image.size)
+        seen.paste(255, frame)
     if image.mode.startswith(("I", "F")):  # 16 bits per pixel: scaled, since converting would clip them
         # whole numbers: as floats of 64 bits, an image of 16 megapixels would take 384 MB
         image = Image.fromarray((np.asarray(image).clip(0, 65535) // 257).astype(np.uint8))
-    if hidden is not None:
+    if seen:
         image.putalpha(seen)
+    if image.mode == "La":  # greys times their alpha, which Pillow converts to these alone
+        image = image.convert("LA")
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         opaque = np.asarray(layer.convert("L"))[np.asarray(layer.getchannel("A")) > 127]

@@ -32,7 +32,13 @@ def document(text):
 CASES = {
     "empty body": (CLASSIFY, {"content": b"", "headers": PNG}, 400, "image: must hold at least one byte, given none"),
     "text as image": (CLASSIFY, {"content": b"secret words", "headers": PNG}, 415, "image: must be one of JPEG, PNG, WEBP"),
-    "gif": (CLASSIFY, {"content": b"GIF89a" + bytes(50), "headers": PNG}, 415, "image: must be one of JPEG, PNG, WEBP"),
+    "a GIF of nothing": (CLASSIFY, {"content": b"GIF89a" + bytes(50), "headers": PNG}, 422, "image: must be a whole GIF of a usual"),
+    "heic": (
+        CLASSIFY,
+        {"content": b"\0\0\0\x18ftypheic" + bytes(50), "headers": PNG},
+        415,
+        "TIFF, AVIF, given HEIC; send it as PNG or JPEG",
+    ),
     "truncated jpeg": (
         CLASSIFY,
         {"content": encoded(bar(), "JPEG")[:600], "headers": {"Content-Type": "image/jpeg"}},

@@ -31,12 +31,16 @@ from tests.rigs.sockets import ATTACKS, CLOSED, Attack, attack
 
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
 SHARES = {
-    "json": 0.1,
-    "document": 0.1,
+    "json": 0.08,
+    "document": 0.08,
     "multipart": 0.05,
-    "png": 0.1,
-    "jpeg": 0.1,
+    "png": 0.07,
+    "jpeg": 0.07,
     "webp": 0.05,
+    "gif": 0.02,
+    "bmp": 0.02,
+    "tiff": 0.03,
+    "avif": 0.03,
     "infer": 0.1,
     "completions": 0.05,
     "pipelines": 0.05,

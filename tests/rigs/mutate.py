@@ -92,8 +92,20 @@ def encoded(kind: str) -> list[bytes]:
         "PNG": [{}, {"optimize": True}],
         "JPEG": [{}, {"progressive": True}, {"quality": 5}],
         "WEBP": [{}, {"lossless": True}],
+        "GIF": [{}, {"transparency": 0}],
+        "BMP": [{}],
+        "TIFF": [{"compression": way} for way in ("raw", "tiff_lzw", "tiff_adobe_deflate")],
+        "AVIF": [{"speed": 10}],
     }
-    for mode in {"PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"), "JPEG": ("L", "RGB", "CMYK")}.get(kind, ("RGB",)):
+    modes = {
+        "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"),
+        "JPEG": ("L", "RGB", "CMYK"),
+        "GIF": ("1", "L", "P"),
+        "BMP": ("1", "L", "P", "RGB", "RGBA"),
+        "TIFF": ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"),
+        "AVIF": ("L", "RGB", "RGBA"),
+    }
+    for mode in modes.get(kind, ("RGB",)):
         for options in variants[kind]:
             file = io.BytesIO()
             seven = Image.open(io.BytesIO(SCANS[4])).convert("L" if mode == "I;16" else "RGB").resize((40, 32))
@@ -281,7 +293,7 @@ REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     ),
     "png": image_requests("PNG", repair=True),
     "jpeg": image_requests("JPEG"),
-    "webp": image_requests("WEBP"),
+    **{kind.lower(): image_requests(kind) for kind in ("WEBP", "GIF", "BMP", "TIFF", "AVIF")},
     "infer": st.builds(spoilt_infer, st.sampled_from(INFERS), EDITS, st.one_of(st.none(), st.none(), INFER_LENGTHS)),
     "objects": st.builds(
         lambda path, threshold, look, data: request(

@@ -56,11 +56,21 @@ def images():
     found["turned"] = encoded(colour, "JPEG", exif=exif, xmp=b"<x:xmpmeta/>")
     found |= {f"webp {mode}": encoded(layer.convert(mode), "WEBP") for mode in ("L", "RGB", "RGBA")}
     found["animated"] = encoded(colour, "WEBP", save_all=True, append_images=[colour.rotate(90)])
+    found |= {f"gif {mode}": encoded(layer.convert(mode), "GIF") for mode in ("1", "L", "P", "RGBA")}
+    found |= {f"bmp {mode}": encoded(layer.convert(mode), "BMP") for mode in ("1", "L", "P", "RGB", "RGBA")}
+    found |= {f"tiff {mode}": encoded(layer.convert(mode), "TIFF") for mode in ("1", "L", "LA", "P", "RGBA", "CMYK")}
+    for way in ("tiff_lzw", "tiff_adobe_deflate", "jpeg", "packbits"):
+        found[way] = encoded(colour, "TIFF", compression=way, exif=exif)
+    found["group4"] = encoded(layer.convert("1"), "TIFF", compression="group4")
+    found["tiff 16"] = encoded(Image.fromarray(np.asarray(page, np.uint16) * 257), "TIFF")
+    found |= {f"avif {mode}": encoded(layer.convert(mode), "AVIF", speed=10) for mode in ("L", "RGB", "RGBA")}
+    found["turned avif"] = encoded(colour, "AVIF", speed=10, exif=exif)
     found["several"] = encoded(colour, "MPO", save_all=True, append_images=[colour.rotate(90)])
     found["large"] = encoded(colour.resize((2000, 1504)), "JPEG")
+    found["large avif"] = encoded(colour.resize((2000, 1504)), "AVIF", speed=10)
     found["blank"] = encoded(Image.new("L", (20, 20)))
     found["wide"] = encoded(Image.new("1", (5000, 5000)))
-    return found | {"short": found["png RGB"][:-50], "gif": encoded(page, "GIF"), "none": b"none", "empty": b""}
+    return found | {"short": found["png RGB"][:-50], "pdf": encoded(page, "PDF"), "none": b"none", "empty": b""}
 
 
 def announcing(width, height):

@@ -1,7 +1,7 @@
 """Decoding on threads of the service, for those who trust whoever sends images: nothing is confined.
 
-A fault in libjpeg, libwebp or Pillow then ends the service or takes it over. The time and memory of an image are not
-bounded: its request is answered in time, but its thread goes on until the image is decoded.
+A fault in libjpeg, libtiff, dav1d or Pillow then ends the service or takes it over. The time and memory of an image are
+not bounded: its request is answered in time, but its thread goes on until the image is decoded.
 """
 
 import asyncio
