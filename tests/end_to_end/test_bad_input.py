@@ -115,7 +115,7 @@ CASES = {
         400,
         "form: must be well-formed",
     ),
-    "not base64": (CLASSIFY, {"json": {"images": ["secret words"]}}, 400, "images: each must be base64"),
+    "not base64": (CLASSIFY, {"json": {"images": ["secret words!"]}}, 400, "images: each must be base64"),
     "images is no list": (CLASSIFY, {"json": {"images": "secret"}}, 422, "images: must be a list of base64"),
     "query beside JSON": (CLASSIFY + "?top_k=1", {"json": {"images": ["aGk="]}}, 422, "query: options of a JSON request"),
     "NaN": (GENERATE, document('{"inputs": "x", "temperature": NaN}'), 400, "body: must be JSON"),

@@ -282,7 +282,7 @@ ONE_OF = (
 NONE_GIVEN = (
     "against: libra explains what makes two embeddings alike, so it must be image or id of another input, given none"
 )
-NO_BASE64 = "against: image must be base64 without spaces or a data: prefix"
+NO_BASE64 = "against: image must be base64 or a data: URL of it; addresses are not fetched"
 GONE = "against: id must be of a request to this model that was answered, at most 600 seconds ago, given another"
 REFUSED = {
     "none": ({}, 422, NONE_GIVEN),
@@ -294,8 +294,8 @@ REFUSED = {
     "an unknown name": ({"against": {"url": "https://x"}}, 422, ONE_OF),
     "a text": ({"against": {"text": "x"}}, 422, "against: must be image or id for feature-extraction, given text"),
     "a class": ({"against": {"index": 3}}, 422, "against: must be image or id for feature-extraction, given index"),
-    "a data url": ({"against": {"image": "data:image/png;base64," + text_of(SEVEN)}}, 400, NO_BASE64),
-    "spaces": ({"against": {"image": "AAA AAA="}}, 400, NO_BASE64),
+    "an address": ({"against": {"image": "https://example.com/seven.png"}}, 400, NO_BASE64),
+    "padded within": ({"against": {"image": "AAA=AAAA"}}, 400, NO_BASE64),
     "no bytes": ({"against": {"image": ""}}, 400, "image: must hold at least one byte, given none"),
     "no image": ({"against": {"image": "AAAA"}}, 415, "image: must be"),
     "an unknown id": ({"against": {"id": "x"}}, 404, GONE),

@@ -10,12 +10,14 @@ import socket
 import time
 
 import httpx
+import numpy as np
 import pytest
 
 from docs.limits import ROWS
 from tests.conftest import ROOT, served
 from tests.rigs.mixes import bomb
 from tests.samples.http_requests import CLASSIFY, EVERY_MAP, GENERATE, JSON, PNG, SEVEN
+from tests.samples.image_files import tiff
 from tests.samples.images import bar, encoded
 
 TIGHT = {
@@ -410,11 +412,13 @@ def _(client):
     assert document(client, GENERATE, inputs="a" * 200).status_code == 422
 
 
-@line("an image with many pixels, or a JPEG with many scans")
+@line("an image with many pixels, a TIFF with large tiles, or a JPEG with many scans")
 def _(client):
     assert client.post(CLASSIFY, content=bomb(), headers=PNG).status_code == 413
     scans = encoded(bar(), "JPEG")[:-2] + b"\xff\xda" * 300 + b"\xff\xd9"
     assert client.post(CLASSIFY, content=scans, headers={"Content-Type": "image/jpeg"}).status_code == 422
+    tiles = tiff(np.zeros((9, 9), int), 1, more=[(322, 4, [1 << 13]), (323, 4, [1 << 13])])
+    assert client.post(CLASSIFY, content=tiles, headers={"Content-Type": "image/tiff"}).status_code == 413
 
 
 @line("many images at once, or small files that are many pixels")

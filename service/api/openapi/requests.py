@@ -30,7 +30,7 @@ class TextPair(Options):
 class Images(Options):
     """Images in base64, and attention."""
 
-    images: list[Base64] = Field(description="encoded, in base64")
+    images: list[Base64] = Field(description="encoded, in base64 or as data: URLs")
     attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 

@@ -96,7 +96,7 @@ def test_a_function_is_applied_to_the_logits_of_a_classifier(client, texts):
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        ({"inputs": "no base64!"}, 400, "inputs: each must be base64 without spaces or a data: prefix"),
+        ({"inputs": "no base64!"}, 400, "inputs: each must be base64 or a data: URL of it; addresses are not fetched"),
         ({"inputs": base64.b64encode(b"no image").decode()}, 415, "image: "),
         ({"inputs": None}, 422, "inputs: must be an image in base64, or a list of them; "),
         ({"inputs": [ENCODED, 3]}, 422, "inputs: must be an image in base64, or a list of them; "),

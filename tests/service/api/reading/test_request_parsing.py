@@ -49,20 +49,47 @@ def test_base64_is_decoded_in_pieces(monkeypatch, characters):
         "AA==AAAA",
         "AAAAA",
         "AAA=AAA=",
-        "A A=",
-        "AAA\n",
+        "AA=A",
         "=AAA",
-        "data:image/png;base64,AAAA",
+        "data:image/png,AAAA",
+        "data:image/svg+xml;utf8,<svg>",
+        "base64,AAAA",
+        "AAAAdata:image/png;base64,AAAA",
+        "https://example.com/cat.png",
         "A",
-        "AAA",
+        "AAAA.",
         "é",
-        "=",
+        "AAAA" * 30 + "A",
     ):
-        with pytest.raises(Malformed, match="images: each must be base64 without spaces or a data: prefix"):
+        with pytest.raises(Malformed, match="images: each must be base64 or a data: URL of it; addr"):
             read(json.dumps({"images": [text]}).encode())
         with pytest.raises(Malformed) as refused:
             read(json.dumps({"images": ["AAAA", text, "AAAA"]}).encode())
-        assert refused.value.detail.endswith("a data: prefix (input 2 of 3)")
+        assert refused.value.detail.endswith("are not fetched (input 2 of 3)")
+
+
+@pytest.mark.parametrize("characters", [1, 4, 77, 4000])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 57, 58, 2999])
+def test_base64_may_be_wrapped_unpadded_url_safe_and_a_data_url(monkeypatch, characters, size):
+    monkeypatch.setattr(encoded_images, "PIECE_CHARACTERS", characters)
+    image = IMAGE[:size]
+    plain = base64.b64encode(image).decode()
+    lines = base64.encodebytes(image).decode()  # of 76 characters (RFC 2045, section 6.8)
+    for text in (
+        plain,
+        lines,
+        lines.replace("\n", "\r\n"),
+        "\t" + plain[:1] + " " + plain[1:] + " \f",
+        plain.rstrip("="),
+        base64.urlsafe_b64encode(image).decode(),
+        base64.urlsafe_b64encode(image).decode().rstrip("="),
+    ):
+        for head in ("", "data:image/png;base64,", "DATA:;base64,", "\ndata:image/jpeg;name=a.jpg;Base64,"):
+            given = json.dumps({"images": [head + text]}).encode()
+            assert read(given, max_image_bytes=size).inputs == [image]
+            if size > 1:
+                with pytest.raises(TooLarge, match=f"image: at most {size - 1} bytes, given {size}"):
+                    read(given, max_image_bytes=size - 1)
 
 
 def test_images_are_counted_and_measured_before_any_is_decoded(monkeypatch):
