@@ -16,10 +16,18 @@ MOST_OPTIONS = 64  # of one request; no endpoint has as many
 MOST_OPTION_CHARACTERS = 1 << 16
 """Of one option, or of the items of one that is a list."""
 
+MOST_EXACT = 2**53
+"""A number of JSON beyond it, written as a decimal, need not be the integer that was meant (RFC 8259, section 6)."""
+
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 SHARED: dict[str, JsonValue] = {"shared": True}
 """Of an option that many requests have: OpenAPI defines it once, as a component."""
+
+
+def whole(number: float) -> float:
+    """Return a number of JSON as an integer where it is one: JSON has one sort of numbers, and 2.0 is 2."""
+    return int(number) if number.is_integer() and abs(number) <= MOST_EXACT else number
 
 
 class Options(BaseModel):

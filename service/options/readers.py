@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
+from service.options.base import whole
+
 Indices: TypeAlias = tuple[int, ...] | slice | Literal["all"]
 """Some indices, a range of them, or all. Negative indices count from the end."""
 
@@ -130,7 +132,9 @@ def read_against() -> PlainValidator:
     def parse(value: object) -> Against:
         if isinstance(value, str):
             try:
-                value = json.loads(value, object_pairs_hook=tuple)  # pairs, since a key may be given twice
+                value = json.loads(
+                    value, object_pairs_hook=tuple, parse_float=_number
+                )  # pairs, since a key may be given twice
             except (RecursionError, ValueError) as error:
                 raise PydanticCustomError("against", "{rule}", {"rule": rule}) from error
         if isinstance(value, list) and len(value) == MOST_AGAINST:
@@ -143,6 +147,10 @@ def read_against() -> PlainValidator:
         return found
 
     return PlainValidator(parse)
+
+
+def _number(text: str) -> float:
+    return whole(float(text))
 
 
 def _one_against(value: object) -> Against | None:

@@ -230,7 +230,7 @@ def test_the_attention_endpoint_answers_attention_alone(client):
     for params in ({"attention": "rollout", "digits": 3}, {"method": "rollout", "digits": 3}):
         assert client.post(path, content=SEVEN, headers=PNG, params=params).json()["results"] == [{"attention": beside}]
     encoded = base64.b64encode(SEVEN).decode()
-    for options in ({"attention": {"method": "rollout", "digits": 3}}, {"method": "rollout", "digits": 3}):
+    for options in ({"attention": {"method": "rollout", "digits": 3.0}}, {"method": "rollout", "digits": 3}):
         assert client.post(path, json={"images": [encoded], **options}).json()["results"] == [{"attention": beside}]
     (default,) = client.post(path, content=SEVEN, headers=PNG).json()["results"]
     assert default["attention"] == classify(client, attention="raw")["attention"]

@@ -93,7 +93,7 @@ CASES = {
     "shape: zero": (INFER, *binary(image(shape=[0, 1])), 400, "image: "),
     "shape: wide": (INFER, *binary(image(shape=[1, 2])), 400, "image: shape must be [n] or [n, 1]"),
     "shape: text": (INFER, *binary(image(shape="1")), 400, "image: shape must be a list"),
-    "shape: of fractions": (INFER, *binary(image(shape=[1.0, 1])), 400, "image: shape must be a list"),
+    "shape: of fractions": (INFER, *binary(image(shape=[1.5, 1])), 400, "image: shape must be a list"),
     "shape: of many axes": (INFER, *binary(image(shape=[1] * 1000)), 400, "image: shape must be a list"),
     "too many inputs": (
         INFER,

@@ -9,6 +9,7 @@ import re
 import orjson
 
 from service.errors import Malformed, TooLarge, Unacceptable
+from service.options.base import whole
 
 MOST_VALUES = 1 << 14
 """Of one document. 1,024 pairs of texts are 3,072 values, and three lists of 4,096 indices are 12,288."""
@@ -78,7 +79,7 @@ class JsonBody:
             raise TooLarge(f"body: at most {self._most_text} bytes of text that is not ASCII, given more")
 
     def parse(self) -> dict[str, object]:
-        """Return the document. Raises Malformed if it is no JSON, and Unacceptable if it is no object.
+        """Return the document, in which 2.0 is 2. Raises Malformed if it is no JSON, and Unacceptable if no object.
 
         A key that is given twice in one object is refused too (RFC 8259, section 4): the parser keeps the last one.
         """
@@ -89,7 +90,7 @@ class JsonBody:
             raise Malformed(f"body: must be JSON, {error.msg} at character {error.pos}") from error
         if not isinstance(document, dict):
             raise Unacceptable("body: must be a JSON object")
-        if _count_keys(document) < self._keys:
+        if _walk(document) < self._keys:
             raise Unacceptable("body: each key may be given once, given one twice")
         return document
 
@@ -111,14 +112,16 @@ def _incomplete_escape(text: bytes) -> bytes:
     return escape if len(escape) == 1 or escape[1:2] == b"u" else b""
 
 
-def _count_keys(document: object) -> int:
-    """Return the number of keys of all objects in a document."""
+def _walk(document: object) -> int:
+    """Make whole numbers of a document integers; return the number of keys of all objects in it."""
     count, left = 0, [document]
     while left:
         value = left.pop()
-        if isinstance(value, dict):
-            count += len(value)
-            left += value.values()
-        elif isinstance(value, list):
-            left += value
+        if not isinstance(value, dict | list):
+            continue
+        count += len(value) if isinstance(value, dict) else 0
+        for place, one in value.items() if isinstance(value, dict) else enumerate(value):
+            if type(one) is float:
+                value[place] = whole(one)
+        left += value.values() if isinstance(value, dict) else value
     return count

@@ -267,6 +267,8 @@ def test_no_more_rows_are_counted_than_objects_may_be_found():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"method": "libra", "against": '{"index": 3.0}'}, "against: must be from 0 to 2, given 3"),
+        ({"method": "libra", "against": '{"index": 2.5}'}, "against: must be an object with one of"),
         ({"method": "relevance", "target": 4}, "target: must be numbers of objects, from 0 to 3, given another"),
         ({"method": "libra", "target": "cat"}, "target: must be numbers of objects, from 0 to 3, given another"),
         ({"method": "libra", "target": "-1"}, "target: must be numbers of objects, from 0 to 3, given another"),

@@ -118,3 +118,15 @@ def test_the_same_key_in_two_objects_is_given_once_in_each():
 def test_what_is_no_json_object_is_refused(body, error, words):
     with pytest.raises(error, match=words):
         parsed(body)
+
+
+def test_a_whole_number_may_be_written_as_a_decimal():
+    """JSON has one sort of numbers (RFC 8259, section 6), which other languages write as 2.0."""
+    body = (
+        b'{"a": 2.0, "b": [-3.0, 1e2, [0.5, true]], "c": {"d": 9007199254740992.0, "e": 1e300, "f": -0.0}, "g": "2.0"}'
+    )
+    found = parsed(body)
+    assert found == {"a": 2, "b": [-3, 100, [0.5, True]], "c": {"d": 2**53, "e": 1e300, "f": 0}, "g": "2.0"}
+    numbers = [found["a"], *found["b"][:2], found["b"][2][0], *found["c"].values()]
+    assert [type(one) for one in numbers] == [int, int, int, float, int, float, int]
+    assert found["b"][2][1] is True
