@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -30,10 +30,18 @@ def whole(number: float) -> float:
     return int(number) if number.is_integer() and abs(number) <= MOST_EXACT else number
 
 
+def among(value: object, values: Iterable[object]) -> bool:
+    """Return whether a value is one of others, where true is not 1."""
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
+
+
 class Options(BaseModel):
     """Base of all options: unknown names are refused, values are not converted, and NaN is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    unserved: ClassVar[Mapping[str, str]] = {}
+    """Options that other servers have, by name, and why there are none here."""
 
 
 class RequestOptions(Options):
@@ -69,13 +77,17 @@ def parse(kind: type[O], given: Mapping[str, object], *, strings: bool, beside: 
         raise Unacceptable("{loc}: {msg}".format(**found[0]), found) from error
 
 
-def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] = ()) -> list[dict[str, str]]:
+def faults(kind: type[Options], error: ValidationError, beside: Iterable[str] = ()) -> list[dict[str, str]]:
     """Return the place and message of each fault. They hold numbers that the client sent, but never its text."""
     listed = []
     for fault in error.errors(include_url=False)[:20]:
+        name = str(fault["loc"][0])
+        if fault["type"] == "extra_forbidden" and name in kind.unserved:
+            listed.append({"loc": name, "msg": f"is not served; {kind.unserved[name]}"})
+            continue
         if fault["type"] == "extra_forbidden":
             known = sorted({*kind.model_fields, *beside})
-            meant = suggestion(str(fault["loc"][0]), known)
+            meant = suggestion(name, known)
             unknown = {"loc": "options", "msg": f"unknown option{meant}; known are {', '.join(known)}"}
             listed += [unknown] if unknown not in listed else []  # it is said once of all
             continue
@@ -83,5 +95,5 @@ def faults(kind: type[BaseModel], error: ValidationError, beside: Iterable[str] 
         is_number = type(given) in (int, float) or (isinstance(given, str) and SHORT_NUMBER.fullmatch(given))
         quote = '"' if isinstance(given, str) and fault["type"].endswith("_type") else ""  # a string in JSON
         said = f", given {quote}{given}{quote}" if is_number else ""
-        listed.append({"loc": str(fault["loc"][0]), "msg": fault["msg"] + said})
+        listed.append({"loc": name, "msg": fault["msg"] + said})
     return listed

@@ -1,6 +1,7 @@
 """The options of models that generate."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -14,6 +15,9 @@ OF_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 SAMPLING = "temperature, top_k, top_p, min_p or typical_p"
 """The options that sample, and how they are listed."""
 MOST_TEXTS = 128
+
+ENDS = "a text ends at the model's end token, or at max_new_tokens"
+"""Why there are no words at which a text stops."""
 
 
 class LanguageOptions(RequestOptions):
@@ -36,6 +40,8 @@ class GenerateOptions(LanguageOptions):
 
     A temperature above 0, top_k, top_p, min_p or typical_p samples, with the model's defaults; else its default holds.
     """
+
+    unserved: ClassVar[Mapping[str, str]] = {"stop": ENDS, "stop_sequences": ENDS}
 
     max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
     num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")

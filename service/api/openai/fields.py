@@ -10,7 +10,7 @@ from starlette.requests import Request
 from contract.generation import Generation
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
 from service.errors import Unacceptable
-from service.options.base import Number, Options, parse
+from service.options.base import Number, Options, among, parse
 from service.options.generation import MOST_TEXTS, GenerateOptions, LanguageOptions
 from service.options.predictions import TextOptions
 from service.settings import Settings
@@ -80,20 +80,20 @@ class EmbeddingsOptions(TextOptions):
             raise Unacceptable(f"dimensions: must be {width}, as the model has it, given {self.dimensions}")
 
 
-UNSERVED: dict[str, tuple[object, str]] = {
-    "best_of": (1, "all n completions are answered"),
-    "echo": (False, "a completion does not repeat its prompt"),
-    "suffix": ("", "no text is inserted between two others"),
-    "stop": ([], "a completion ends where the model ends it, or at max_tokens"),
-    "logit_bias": ({}, "the likelihood of tokens is not changed"),
-    "presence_penalty": (0, "the likelihood of tokens is not changed"),
-    "frequency_penalty": (0, "the likelihood of tokens is not changed"),
+UNSERVED: dict[str, tuple[tuple[object, ...], str]] = {
+    "best_of": ((1,), "all n completions are answered"),
+    "echo": ((False,), "a completion does not repeat its prompt"),
+    "suffix": (("",), "no text is inserted between two others"),
+    "stop": (([], ""), "a completion ends where the model ends it, or at max_tokens"),
+    "logit_bias": (({},), "the likelihood of tokens is not changed"),
+    "presence_penalty": ((0,), "the likelihood of tokens is not changed"),
+    "frequency_penalty": ((0,), "the likelihood of tokens is not changed"),
 }
-"""Fields that are known but not served: the one value that clients may send, which asks for nothing, and why."""
+"""Fields that are known but not served: the values that clients may send, which ask for nothing, and why no others."""
 
 
 def _rule(name: str) -> str:
-    neutral, reason = UNSERVED[name]
+    (neutral, *_), reason = UNSERVED[name]
     return f"must be {str(neutral).lower() if neutral or isinstance(neutral, (bool, int)) else 'empty'}, since {reason}"
 
 
@@ -150,7 +150,7 @@ class CompletionsOptions(LanguageOptions):
         neutral, _ = UNSERVED[str(info.field_name)]
         if info.field_name == "best_of" and type(value) is int and value == info.data.get("n"):
             return
-        if value != neutral or isinstance(value, bool) != isinstance(neutral, bool):
+        if not among(value, neutral):
             raise PydanticCustomError("unserved", "{rule}", {"rule": _rule(str(info.field_name))})
 
     def generating(self, generation: Generation) -> GenerateOptions:

@@ -9,8 +9,8 @@ from contract.generation import LanguageCode, Sampling
 from contract.manifest import Manifest
 from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
-from service.options.base import Options, RequestOptions, parse
-from service.options.generation import SAMPLING, GenerateOptions
+from service.options.base import Options, RequestOptions, among, parse
+from service.options.generation import ENDS, SAMPLING, GenerateOptions
 from service.options.predictions import (
     ClassifyOptions,
     ClassifyTextOptions,
@@ -41,7 +41,6 @@ VECTORS: Refused = {
 WEIGHED = "probabilities of tokens that occurred already are not changed"
 NOT_CUT = "an input that is too long is refused, not cut off"
 CHOSEN = "only the tokens that were chosen are answered"
-ENDS = "a text ends at the model's end token, or at max_new_tokens"
 GENERATION: Refused = {
     "adapter_id": ((), "models have no adapters here"),
     "best_of": ((1,), "num_return_sequences answers all that are drawn"),
@@ -181,7 +180,7 @@ def parse_parameters(kind: type[O], given: Mapping[str, object], refused: Refuse
         raise Unacceptable(f"{asked[0]}: is an option of attention, which /v1/models/{manifest.name}/attention answers")
     rest = dict(given)
     for name, (neutral, why) in refused.items():
-        if name in rest and not _among(rest.pop(name), neutral):
+        if name in rest and not among(rest.pop(name), neutral):
             rule = f"must be {' or '.join(map(_shown, neutral))}" if neutral else "is not served"
             raise Unacceptable(f"{name}: {rule}; {why}")
     known = kind.model_fields.keys() | refused.keys()
@@ -191,11 +190,6 @@ def parse_parameters(kind: type[O], given: Mapping[str, object], refused: Refuse
             "given another"
         )
     return parse(kind, rest, strings=False)
-
-
-def _among(value: object, neutral: Iterable[object]) -> bool:
-    """Return whether a value is one of others, where true is not 1."""
-    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in neutral)
 
 
 def _shown(value: object) -> str:

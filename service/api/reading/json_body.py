@@ -86,6 +86,7 @@ class JsonBody:
         try:
             document = orjson.loads(self._body)
         except orjson.JSONDecodeError as error:
+            _check_utf8(self._body)
             # the message holds only a position, and nothing of the document
             raise Malformed(f"body: must be JSON, {error.msg} at character {error.pos}") from error
         if not isinstance(document, dict):
@@ -93,6 +94,16 @@ class JsonBody:
         if _walk(document) < self._keys:
             raise Unacceptable("body: each key may be given once, given one twice")
         return document
+
+
+def _check_utf8(body: bytearray) -> None:
+    """Raise Malformed for a body that is not UTF-8, of which the parser says no place."""
+    try:
+        str(body, "utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(
+            f"body: must be JSON in UTF-8 (RFC 8259, section 8.1), is not from byte {error.start} on"
+        ) from error
 
 
 def _is_ascii(text: bytes) -> bool:

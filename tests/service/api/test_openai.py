@@ -270,8 +270,10 @@ def test_a_stream_shows_each_step_if_that_is_asked_for(client):
 
 
 def test_values_that_ask_for_nothing_are_accepted(client):
-    nothing = {name: neutral for name, (neutral, _) in UNSERVED.items()}
-    for body in (nothing, dict.fromkeys(CompletionsOptions.model_fields), {"top_p": 1, "presence_penalty": 0.0}):
+    first, last = ({name: neutral[at] for name, (neutral, _) in UNSERVED.items()} for at in (0, -1))
+    assert (first["stop"], last["stop"]) == ([], "")
+    nothing = dict.fromkeys(CompletionsOptions.model_fields)
+    for body in (first, last, nothing, {"top_p": 1, "presence_penalty": 0.0}):
         assert ask(client, COMPLETIONS, {**COMPLETE, **body})["choices"][0]["text"] == WRITTEN
     ask(client, EMBEDDINGS, {**EMBED, **dict.fromkeys(EmbeddingsOptions.model_fields), "dimensions": 384, "user": "me"})
 
@@ -330,6 +332,7 @@ REFUSED = [
     (COMPLETIONS, {"echo": 0}, 400, "echo", None, "must be false"),
     (COMPLETIONS, {"suffix": "x"}, 400, "suffix", None, "must be empty"),
     (COMPLETIONS, {"stop": "x"}, 400, "stop", None, "ends where the model ends it"),
+    (COMPLETIONS, {"stop": [""]}, 400, "stop", None, "ends where the model ends it"),
     (COMPLETIONS, {"stop": ["x"]}, 400, "stop", None, "ends where the model ends it"),
     (COMPLETIONS, {"logit_bias": {"1": 1}}, 400, "logit_bias", None, "must be empty"),
     (COMPLETIONS, {"presence_penalty": 0.5}, 400, "presence_penalty", None, "must be 0"),

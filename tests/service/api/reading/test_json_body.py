@@ -113,6 +113,14 @@ def test_the_same_key_in_two_objects_is_given_once_in_each():
         (b"[" * 2000, Malformed, "body: must be JSON, "),
         (b'{"a": "\\', Malformed, "body: must be JSON, "),
         (b"[]", Unacceptable, "body: must be a JSON object"),
+        (
+            '{"a": "\u00e9t\u00e9"}'.encode("latin-1"),
+            Malformed,
+            r"^body: must be JSON in UTF-8 .*, is not from byte 7 on$",
+        ),
+        ('{"a": "\u00e9"}'.encode() + b"\xff", Malformed, "body: must be JSON in UTF-8 .*, is not from byte 11 on"),
+        ('{"a": 1}'.encode("utf-16"), Malformed, "body: must be JSON in UTF-8 .*, is not from byte 0 on"),
+        (b'{"a": "\\ud800"}', Malformed, "body: must be JSON, no low surrogate in string at character 7"),
     ],
 )
 def test_what_is_no_json_object_is_refused(body, error, words):
