@@ -7,6 +7,7 @@ from pydantic import Field
 
 from contract.generation import LanguageCode, Sampling
 from contract.manifest import Manifest
+from contract.names import suggestion
 from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions, among, parse
@@ -184,10 +185,10 @@ def parse_parameters(kind: type[O], given: Mapping[str, object], refused: Refuse
             rule = f"must be {' or '.join(map(_shown, neutral))}" if neutral else "is not served"
             raise Unacceptable(f"{name}: {rule}; {why}")
     known = kind.model_fields.keys() | refused.keys()
-    if not rest.keys() <= known:
+    if unknown := rest.keys() - known:
         raise Unacceptable(
             f"parameters: this model's task is {manifest.task}, whose parameters are {', '.join(sorted(known))}; "
-            "given another"
+            f"given another{suggestion(min(unknown), known)}"
         )
     return parse(kind, rest, strings=False)
 

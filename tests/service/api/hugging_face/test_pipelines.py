@@ -545,6 +545,24 @@ def test_what_a_model_that_generates_does_not_do_is_refused_with_the_reason(clie
     assert refusal(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": parameters}).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("max_newtokens", "; did you mean max_new_tokens?"),
+        ("temprature", "; did you mean temperature?"),
+        ("typicalp", "; did you mean typical_p?"),  # known, and not served
+        ("secret_words", ""),
+        ("temperature" * 900, ""),
+    ],
+)
+def test_of_a_parameter_that_is_not_known_the_nearest_is_named(client, name, meant):
+    for body in ({"parameters": {name: 3}}, {name: 3}):
+        said = refusal(client, "dates", {"inputs": WRITTEN_DATES[0], **body})
+        assert said.startswith("parameters: this model's task is text2text-generation, whose parameters are ")
+        assert said.endswith(f"; given another{meant}")
+        assert name not in said
+
+
 def test_parameters_that_ask_for_what_is_done_anyway_change_nothing(client):
     neutral = {
         "best_of": 1, "num_return_sequences": 1, "clean_up_tokenization_spaces": False, "decoder_input_details": False,
