@@ -206,8 +206,9 @@ class Settings(BaseSettings):
     )
     allowed_hosts: str | None = Field(
         None,
-        description="host names that are answered to, comma separated, without ports; by default any, but localhost "
-        "alone where nobody else reaches the service. Health is always answered, and else the admin port by any host",
+        description="host names and addresses that are answered to, comma separated, without ports; by default any, "
+        "but localhost alone where nobody else reaches the service. Health is always answered, and else the admin port "
+        "by any host",
     )
     cors_origins: str | None = Field(
         None,
@@ -239,6 +240,11 @@ class Settings(BaseSettings):
         """True if only this machine can reach what listens on the host."""
         return is_local(self.host)
 
+    @property
+    def hosts(self) -> set[str]:
+        """The hosts that are answered to, as `canonical_host` has them; none for any."""
+        return {host for one in split_list(self.allowed_hosts) if (host := canonical_host(one))}
+
     def with_hosts(self) -> "Settings":
         """Return the settings with the hosts that are answered to: of a local service its own, unless others are named.
 
@@ -251,7 +257,7 @@ class Settings(BaseSettings):
 
     def for_operators(self) -> "Settings":
         """Return the settings of the ports for operators and probes: any host, but of a local service only its own."""
-        own = self.local and {*split_list(self.allowed_hosts)} >= {*LOCAL_HOSTS}
+        own = self.local and self.hosts >= {*LOCAL_HOSTS}
         return self if own else self.model_copy(update={"allowed_hosts": None})
 
 
@@ -285,7 +291,7 @@ def read_settings() -> Settings:
         faults += [
             f"{PREFIX}{name}: each must be {wanted}, given {one[:64]!r}"
             for name, given, fits, wanted in (
-                ("ALLOWED_HOSTS", settings.allowed_hosts, HOST.fullmatch, "a host name or address without a port"),
+                ("ALLOWED_HOSTS", settings.allowed_hosts, canonical_host, "a host name or address without a port"),
                 (
                     "CORS_ORIGINS",
                     settings.cors_origins,
@@ -314,6 +320,19 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == LOCAL_HOSTS[0]
+
+
+def canonical_host(host: str) -> str | None:
+    """Return a host as it is compared: in small letters, an address of IPv6 in brackets and in its shortest form.
+
+    It may be given without brackets. None for what is no host, or has a port.
+    """
+    if not HOST.fullmatch(host) and not HOST.fullmatch(f"[{host}]"):
+        return None
+    try:
+        return f"[{ipaddress.IPv6Address(host.strip('[]'))}]"
+    except ValueError:
+        return None if {*host} & {*":["} else host.lower()
 
 
 def network_of(text: str) -> Network | None:

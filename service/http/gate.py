@@ -12,7 +12,7 @@ from service.http.client_address import client_address
 from service.http.exchange import exchange_of
 from service.http.problems import refused
 from service.http.repeated_requests import RepeatedRequests
-from service.settings import HOST, Settings, network_of, split_list
+from service.settings import HOST, Settings, canonical_host, network_of, split_list
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods by which nothing is done; their answers a page of another origin cannot read."""
@@ -34,7 +34,7 @@ class Gate:
         self.app = app
         self.for_pages = for_pages
         self.keys = keys
-        self.hosts = {host.lower() for host in split_list(settings.allowed_hosts)}
+        self.hosts = settings.hosts
         self.origins = None if keys.needed or not for_pages or not settings.local else split_list(settings.cors_origins)
         """The origins whose pages may call beside the service's own; None where any may."""
         self.limit = settings.max_body_bytes
@@ -74,9 +74,9 @@ class Gate:
         A request by HTTP/1.0 may have none.
         """
         match = HOST_AND_PORT.fullmatch(host or "")
-        if match is None and host is not None:
+        named = canonical_host(match[1]) if match else None
+        if named is None and host is not None:
             raise Malformed("Host: must be a host name or address, given another")
-        named = match[1].lower() if match else None
         if self.hosts and named not in self.hosts and path not in HEALTH_PATHS:
             raise Malformed("Host: must be one that this service answers to, given another")
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from regard.service import KEY_VARIABLE, URL_VARIABLE
 
-from service.settings import OF_CLIENTS, Settings, SettingsError, read_settings
+from service.settings import OF_CLIENTS, Settings, SettingsError, canonical_host, read_settings
 from tests.conftest import start
 
 
@@ -79,6 +79,32 @@ def test_a_host_that_could_never_match_is_refused(monkeypatch, name, given, want
     monkeypatch.setenv(f"REGARD_{name}", given)
     with pytest.raises(SettingsError, match=f"^REGARD_{name}: .*{re.escape(wanted)}"):
         read_settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "host"),
+    [
+        ("A.Example", "a.example"), ("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("[::1]", "[::1]"),
+        ("0:0:0:0:0:0:0:1", "[::1]"), ("[2001:DB8::0:A]", "[2001:db8::a]"), ("::ffff:192.0.2.1", "[::ffff:c000:201]"),
+        ("a.example:80", None), ("[::1]:80", None), ("a:80", None), ("[::1", None), ("1::2::3", None), ("[1.2]", None),
+        ("", None), ("fe80::1%eth0", None),
+    ],
+)  # fmt: skip
+def test_an_address_may_be_written_in_several_ways(monkeypatch, given, host):
+    found = canonical_host(given)
+    assert (found or "").replace("192.0.2.1", "c000:201") == (host or "")  # newer versions of Python write the former
+    monkeypatch.setenv("REGARD_ALLOWED_HOSTS", f"a.example,{given}")
+    if host:
+        assert read_settings().hosts == {"a.example", found}
+    elif given:
+        with pytest.raises(SettingsError, match="REGARD_ALLOWED_HOSTS: each must be a host name or address"):
+            read_settings()
+
+
+def test_the_hosts_of_one_machine_are_its_own_however_they_are_written():
+    local = Settings(allowed_hosts="127.0.0.1,::1,LOCALHOST")
+    assert local.for_operators() is local
+    assert Settings(allowed_hosts="127.0.0.1,localhost").for_operators().allowed_hosts is None
 
 
 def test_hosts_and_origins(monkeypatch):

@@ -38,9 +38,13 @@ def test_a_valid_host_is_answered(server, host):
 
 
 def test_hosts_that_are_not_listed_are_refused_except_for_health_checks():
-    with running(allowed_hosts="x, api.example,127.0.0.1") as server:
+    with running(allowed_hosts="x, api.example,127.0.0.1,2001:db8::A, [::1]") as server:
         for host, path, status in (
             (b"API.example:80", b"/x", 200),
+            (b"[2001:db8::a]", b"/x", 200),
+            (b"[2001:DB8:0::A]:8000", b"/x", 200),
+            (b"[0:0::1]", b"/x", 200),
+            (b"[::2]:80", b"/x", 400),
             (b"evil.example", b"/x", 400),
             (b"10.0.0.1:8000", b"/x", 400),
             (b"10.0.0.1:8000", b"/health/live", 200),
