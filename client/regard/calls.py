@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 BODY_BYTES = 12_000_000
 """A batch is sent in requests of at most this number of bytes; the service takes 16 MiB by default."""
+MOST_INPUTS = 32
+"""And of at most this number of inputs, so that the answers of slow models come in time."""
 QUERY_BYTES = 6000
 """A longer query may be refused: the service takes 8 KiB of a request's line and headers."""
 EXACT = {"encoding": "base64"}
@@ -118,7 +120,7 @@ def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int,
             encoded = encode(one, image=model.takes_images)
         except BadInput as error:
             raise BadInput(f"inputs[{place}]: {error}") from error
-        if batch and (len(batch) == model.max_inputs or size + encoded.size > BODY_BYTES):
+        if batch and (len(batch) == min(model.max_inputs, MOST_INPUTS) or size + encoded.size > BODY_BYTES):
             yield start, batch
             batch, size, start = [], 0, place
         batch, size = [*batch, encoded], size + encoded.size
