@@ -114,7 +114,10 @@ class Settings(BaseSettings):
         1_000_000_000,
         description="pixels of images that wait or are being decoded before 429; each image counts as 262144 more",
     )
-    max_inputs: int = Field(32, ge=1, le=1024, description="images or texts in one request")
+    max_images: int = Field(32, ge=1, le=1024, description="images in one request")
+    max_inputs: int = Field(
+        2048, ge=1, le=4096, description="texts in one request, as OpenAI's clients send; what they cost is bounded too"
+    )
     max_beams: int = Field(8, ge=1, le=64, description="beams of one generated text")
     max_answer_bytes: Count = Field(8 << 20, description="estimated bytes of an attention answer")
 

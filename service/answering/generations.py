@@ -121,8 +121,8 @@ async def generate(
     options.check_size(texts * sum(one.most for one in prompts), state.settings.max_answer_bytes)
     space = Space(state.settings.max_image_pixels, len(prompts))
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
-        explaining.enter_context(served.attention_budget.permit(maps, caller))
-        generating.enter_context(served.prediction_budget.permit(tokens, caller))
+        explaining.enter_context(served.attention_budget.permit(maps, caller, len(prompts)))
+        generating.enter_context(served.prediction_budget.permit(tokens, caller, len(prompts)))
         explaining.enter_context(permit_decoding(pending, caller))
         if options.stream and events and show:  # as was checked
             (prompt,) = prompts

@@ -84,8 +84,12 @@ class Images:
         return state.decoders.upright(given, caller) if isinstance(given, bytes) else nullcontext()
 
     def limits(self, settings: Settings) -> dict[str, object]:
-        """Return the limits of an image."""
-        return {"image_bytes": settings.max_image_bytes, "image_pixels": settings.max_image_pixels}
+        """Return the limits of images."""
+        return {
+            "inputs": settings.max_images,
+            "image_bytes": settings.max_image_bytes,
+            "image_pixels": settings.max_image_pixels,
+        }
 
 
 class Texts:
@@ -139,8 +143,8 @@ class Texts:
         return nullcontext()
 
     def limits(self, settings: Settings) -> dict[str, object]:
-        """Return {}: `description` already holds the largest number of tokens."""
-        return {}
+        """Return how many texts a request may have; `description` already holds the largest number of tokens."""
+        return {"inputs": settings.max_inputs}
 
 
 def check_pair(served: ServedModel, text: Text) -> None:

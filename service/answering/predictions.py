@@ -145,7 +145,7 @@ def _admitted(
         costs.append(served.cost(predictions))
     with contextlib.ExitStack() as permits:
         for queue, cost in costs:
-            permits.enter_context(queue.permit(cost, caller))
+            permits.enter_context(queue.permit(cost, caller, len(lengths)))
         yield
 
 

@@ -61,8 +61,7 @@ def describe(served: ServedModel) -> dict[str, object]:
     manifest, settings = served.manifest, served.settings
     session = next(iter(served.sessions.values()))
     generation = manifest.generation
-    limits: dict[str, object] = {"inputs": settings.max_inputs, "answer_bytes": settings.max_answer_bytes}
-    limits |= modality_of(served).limits(settings)
+    limits = {"answer_bytes": settings.max_answer_bytes, **modality_of(served).limits(settings)}
     if generation:
         limits |= {"max_new_tokens": generation.max_new_tokens, "num_beams": settings.max_beams}
     return {

@@ -12,6 +12,8 @@ BUDGET_SHARE = {"interactive": 1.0, "batch": 0.5}
 """The share of a budget that work of each priority may fill, so that there is always room for interactive work."""
 MOST_SHARE = 0.5
 """The share of a budget for which one request counts, however large it is: its parts take turns with others."""
+MANY_INPUTS = 32
+"""No more inputs of one request are admitted however much they take together."""
 WAITING_SHARE = 0.4
 """The share of the deadline that a request may wait. The rest is for its own work, and for what is judged wrongly."""
 RATE_SECONDS = 10.0
@@ -150,8 +152,13 @@ class Budget(Bound):
         """The seconds that a unit of cost took in the fastest run."""
 
     @contextlib.contextmanager
-    def permit(self, cost: int, caller: Caller = NOBODY) -> Iterator[None]:
-        """Hold `cost` for the length of a block, for the caller's client. Raises Busy and TooLarge as `take` does."""
+    def permit(self, cost: int, caller: Caller = NOBODY, inputs: int = 1) -> Iterator[None]:
+        """Hold `cost` for the length of a block, for the caller's client. Raises Busy and TooLarge as `take` does.
+
+        And TooLarge for many `inputs` that would fill more than the budget together.
+        """
+        if inputs > MANY_INPUTS and cost > self.limit:
+            raise TooLarge(f"{self.name}: at most {self.limit} for {inputs} inputs, these take {cost}; {self._less}")
         self.take(cost, caller)
         try:
             yield

@@ -201,7 +201,7 @@ CASES = {
     "no token": (GENERATE, {"json": {"inputs": ""}}, 422, "input: must hold at least one token, given none"),
     "one long text of three": (GENERATE, {"json": {"inputs": ["x", "s" * 97, "x"]}}, 422, "input: at most 96 tokens, given 97 (input 2 of 3)"),
     "a pair among three texts": (GENERATE, {"json": {"inputs": ["x", "y", {"text": "a", "text_pair": "b"}]}}, 422, "text_pair: is for text-classification, this model's task is text2text-generation (input 3 of 3)"),
-    "33 texts": (GENERATE, {"json": {"inputs": ["x"] * 33}}, 422, "inputs: must be 1 to 32, given 33"),
+    "2049 texts": (GENERATE, {"json": {"inputs": ["x"] * 2049}}, 422, "inputs: must be 1 to 2048, given 2049"),
     "a number as text": (GENERATE, {"json": {"inputs": 5}}, 422, "inputs: must be a string or a list of strings"),
     "nothing": (GENERATE, {"json": {}}, 422, "inputs: must be in the document; this model takes texts, a string or a list"),
     "a misspelled input": (GENERATE, {"json": {"input": "x"}}, 422, "inputs: must be in the document"),

@@ -23,9 +23,9 @@ from tests.samples.images import bar, encoded
 TIGHT = {
     "max_connections": 40, "header_seconds": 1, "keep_alive_seconds": 1.5, "max_url_bytes": 2000, "max_headers": 20,
     "max_header_bytes": 4000, "max_body_bytes": 300_000, "max_text_bytes": 50_000, "max_image_bytes": 200_000,
-    "max_body_pieces": 100, "body_seconds": 1.5, "write_seconds": 1, "queue_body_bytes": 1_000_000, "max_inputs": 3,
-    "max_beams": 2, "max_answer_bytes": 1_000_000, "max_image_pixels": 16_000_000, "queue_pixels": 40_000_000,
-    "queue_tokens": 400, "run_bytes": 5_000_000,
+    "max_body_pieces": 100, "body_seconds": 1.5, "write_seconds": 1, "queue_body_bytes": 1_000_000, "max_images": 3,
+    "max_inputs": 40, "max_beams": 2, "max_answer_bytes": 1_000_000, "max_image_pixels": 16_000_000,
+    "queue_pixels": 40_000_000, "queue_tokens": 400, "run_bytes": 5_000_000,
 }  # fmt: skip
 """Settings of the service that most lines are tried on: each limit is low, so that little passes it."""
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
@@ -402,7 +402,8 @@ def _(client):
 
 @line("many images or texts in a request")
 def _(client):
-    assert document(client, GENERATE, inputs=["a"] * 4).status_code == 422
+    assert document(client, GENERATE, inputs=["a"] * 41).status_code == 422
+    assert document(client, GENERATE, inputs=["a"] * 40).status_code == 413
     assert document(client, CLASSIFY, images=[base64.b64encode(SEVEN).decode()] * 4).status_code == 422
 
 

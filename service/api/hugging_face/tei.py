@@ -28,6 +28,7 @@ from service.api.pipelines.parameters import (
 )
 from service.api.pipelines.texts import error_type
 from service.api.reading.request_parsing import check_count, parse_texts, read_document
+from service.api.reading.sorts import sort_of
 from service.api.tasks.labels import scored_labels
 from service.api.tasks.vectors import vectors
 from service.errors import NotFound, TooLarge, Unacceptable
@@ -163,7 +164,7 @@ async def _predict(request: Request, state: State, served: Predictor) -> Respons
     inputs, given = await _read(request, state)
     options = parse_parameters(PredictParameters, given, TEXTS, served.manifest)
     texts, several = _to_classify(inputs)
-    check_count("inputs", len(texts), state.settings)
+    check_count("inputs", len(texts), state.settings.max_inputs)
     manifest = served.manifest.model_copy(update={"scores": "identity"}) if options.raw_scores else served.manifest
 
     async def respond(answered: Answered[list[dict[str, object]]]) -> Response:
@@ -203,7 +204,7 @@ async def _decode(request: Request, state: State, served: ServedModel) -> Respon
     ids = document.pop("ids", None)
     parse_parameters(DecodeParameters, merged(None, document), DECODE, served.manifest)
     rows = ids if isinstance(ids, list) and ids and isinstance(ids[0], list) else [ids]
-    check_count("ids", len(rows), state.settings)
+    check_count("ids", len(rows), state.settings.max_inputs)
     tokenizer = _tokenizer(served)
     tokens: list[list[int]] = []
     for row in rows:
@@ -293,7 +294,7 @@ def describe(served: ServedModel) -> dict[str, object]:
         "max_concurrent_requests": settings.max_connections,
         "max_batch_tokens": settings.batch_tokens,
         "max_batch_requests": None,
-        "max_client_batch_size": settings.max_inputs,
+        "max_client_batch_size": sort_of(served).most(settings),
         "auto_truncate": False,
         "tokenization_workers": 1,
         "version": VERSION,

@@ -3,6 +3,7 @@
 from service import VERSION
 from service.api.open_inference.infer_request import input_names
 from service.api.open_inference.outputs import attention_outputs_of
+from service.api.reading.sorts import sort_of
 from service.api.tasks.table import task_of
 from service.api.tasks.tensors import Output
 from service.repository.models.served_model import ServedModel
@@ -46,7 +47,7 @@ def model_config(served: ServedModel) -> dict[str, object]:
         "platform": PLATFORM,
         "backend": "onnxruntime",
         "version_policy": {"latest": {"num_versions": 1}},
-        "max_batch_size": served.settings.max_inputs,
+        "max_batch_size": sort_of(served).most(served.settings),
         "input": [_config(first), *({**_config(one), "optional": True} for one in others)],
         "output": [_config(one) for one in task_of(served).outputs(served)],
         "dynamic_batching": {},

@@ -136,7 +136,7 @@ class _Inputs:
         place = 0
         for name, tensor in tensors.items():
             count = elements_of_shape(name, tensor.get("shape"))
-            check_count(name, count, self._settings)
+            check_count(name, count, self._sort.most(self._settings))
             parameters = _parameters(name, tensor.get("parameters"))
             _check_members(f"{name}: parameters", parameters, frozenset({"binary_data_size", "content_type"}))
             if tensor.get("datatype") != "BYTES":

@@ -58,7 +58,7 @@ async def read(request: Request, settings: Settings, subject: str) -> Asked:
     if any(isinstance(one, (int, list)) for one in texts):
         hint = TOKEN_IDS_HINTS.get(subject, "")
         raise Unacceptable(f"{subject}: must be text; ids of another tokenizer mean nothing here{hint}")
-    check_count(subject, len(texts), settings)
+    check_count(subject, len(texts), settings.max_inputs)
     strings = [one for one in texts if isinstance(one, str)]
     if len(strings) < len(texts):
         raise Unacceptable(f"{subject}: must be a string or a list of strings")

@@ -12,7 +12,7 @@ from service.errors import Malformed, TooLarge, Unacceptable
 from service.options.base import whole
 
 MOST_VALUES = 1 << 14
-"""Of one document. 1,024 pairs of texts are 3,072 values, and three lists of 4,096 indices are 12,288."""
+"""Of one document. 4,096 pairs of texts are 12,288 values, and so are three lists of 4,096 indices."""
 _MOST_QUOTES = 4 * MOST_VALUES  # two of a value's key, two of its own
 _ESCAPE_BYTES = 6  # of the longest one, \u0000
 _NOT_ASCII = re.compile(rb"\\u(?!00[0-7])")  # an escape

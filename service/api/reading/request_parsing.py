@@ -113,7 +113,7 @@ def _required(document: dict[str, object], name: str) -> object:
 def parse_texts(inputs: object, settings: Settings) -> list[Text]:
     """Return the texts or pairs of texts of a JSON value: one, or a list of them. Raises Unacceptable for others."""
     given = inputs if isinstance(inputs, list) else [inputs]
-    check_count("inputs", len(given), settings)
+    check_count("inputs", len(given), settings.max_inputs)
     return [_text(one) for one in given]
 
 
@@ -198,7 +198,7 @@ async def read_json(request: Request, parameters: str, limit: int, settings: Set
 async def _read_form(request: Request, parameters: str, settings: Settings) -> ParsedRequest:
     """Return the files and fields of a form. Files that are too many are counted, so that they are refused as such."""
     boundary = _utf8_parameters(parameters, "a form").get("boundary", "")
-    body = FormBody(boundary, settings.max_inputs + 1 + MOST_OPTIONS)
+    body = FormBody(boundary, settings.max_images + 1 + MOST_OPTIONS)
     given = parse_query(request)
     await read_body(request, settings.max_body_bytes, body.add)
     images: list[memoryview] = []
@@ -218,7 +218,7 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
             given[part.name] = str(part.content, "utf-8")
         except UnicodeDecodeError as error:
             raise Malformed("form: its fields must be UTF-8") from error
-    check_count("images", len(images), settings)
+    check_count("images", len(images), settings.max_images)
     for image in images:
         check_image(len(image), settings)
     return ParsedRequest([bytes(image) for image in images], given, strings=True)
@@ -237,14 +237,14 @@ async def _decode_images(given: object, settings: Settings) -> list[bytes]:
     """Return the images of a JSON document. Their number and sizes are checked before any is decoded."""
     if not isinstance(given, list) or not all(isinstance(image, str) for image in given):
         raise Unacceptable("images: must be a list of base64 strings")
-    check_count("images", len(given), settings)
+    check_count("images", len(given), settings.max_images)
     return await decode_images("images: each", given, settings)
 
 
-def check_count(subject: str, count: int, settings: Settings) -> None:
+def check_count(subject: str, count: int, most: int) -> None:
     """Raise Unacceptable for a number of inputs that one request cannot have."""
-    if not 1 <= count <= settings.max_inputs:
-        raise Unacceptable(f"{subject}: must be 1 to {settings.max_inputs}, given {count}")
+    if not 1 <= count <= most:
+        raise Unacceptable(f"{subject}: must be 1 to {most}, given {count}")
 
 
 def negotiate(accept: Sequence[str]) -> Form:

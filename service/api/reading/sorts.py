@@ -33,6 +33,10 @@ class Images:
         """Return the limit of bodies."""
         return settings.max_body_bytes
 
+    def most(self, settings: Settings) -> int:
+        """Return how many a request may have."""
+        return settings.max_images
+
     async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
         """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
         if kind == JSON:
@@ -50,7 +54,7 @@ class Images:
         images = inputs if isinstance(inputs, list) else [inputs]
         if not all(isinstance(image, str) for image in images):
             raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {task}")
-        check_count("inputs", len(images), settings)
+        check_count("inputs", len(images), settings.max_images)
         return await decode_images("inputs: each", list(map(str, images)), settings)
 
     async def of_strings(
@@ -75,6 +79,10 @@ class Texts:
     def most_bytes(self, settings: Settings) -> int:
         """Return the limit of texts."""
         return settings.max_text_bytes
+
+    def most(self, settings: Settings) -> int:
+        """Return how many a request may have."""
+        return settings.max_inputs
 
     async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
         """Return None: texts come in documents."""

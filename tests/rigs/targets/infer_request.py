@@ -13,6 +13,7 @@ with instrumented(
     "service.options",
 ):
     from service.api.open_inference.infer_request import read_infer_request
+    from service.api.reading.sorts import sort_of
     from service.errors import Refusal
     from service.inputs.image_inputs import ImageInputs
     from service.inputs.text_inputs import TextInputs
@@ -42,7 +43,7 @@ def target(data: bytes) -> None:
         except Refusal as refusal:
             check(refusal)
         else:
-            assert 1 <= len(asked.parsed.inputs) <= SETTINGS.max_inputs
+            assert 1 <= len(asked.parsed.inputs) <= sort_of(served).most(SETTINGS)
             assert asked.id is None or len(asked.id.encode("utf-8", "surrogatepass")) <= 256
 
 

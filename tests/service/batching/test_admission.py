@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from service.batching.admission import WAITING_SHARE, Backlog, Bound, Budget, Rate
+from service.batching.admission import MANY_INPUTS, WAITING_SHARE, Backlog, Bound, Budget, Rate
 from service.batching.fair_queue import Caller
 from service.errors import Busy, TooLarge
 
@@ -96,6 +96,17 @@ def test_a_request_alone_is_admitted_whatever_it_costs_if_it_can_end_in_time():
     ):
         pass
     assert budget.held == 0
+
+
+def test_many_inputs_of_one_request_fit_into_the_budget_together():
+    budget = Budget("queue", 100, less="send fewer inputs")
+    words = f"queue: at most 100 for {MANY_INPUTS + 1} inputs, these take 101; send fewer inputs"
+    with pytest.raises(TooLarge, match=words), budget.permit(101, inputs=MANY_INPUTS + 1):
+        pass
+    assert budget.held == 0
+    for cost, inputs in ((101, MANY_INPUTS), (100, MANY_INPUTS + 1)):
+        with budget.permit(cost, inputs=inputs):
+            assert budget.held == cost
 
 
 def test_the_fastest_run_is_forgotten(monkeypatch):

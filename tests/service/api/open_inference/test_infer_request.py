@@ -165,7 +165,7 @@ REFUSED = [
     (document(tensor(), tensor("text_pair", ["b", "c"])), {"served": PAIRS}, Unacceptable),
     (document(tensor(shape=None)), {}, Malformed), (document(tensor(shape=[-1])), {}, Malformed),
     (document(tensor(shape=[2])), {}, Malformed), (document(tensor(shape=[1, 2])), {}, Unacceptable),
-    (document(tensor(shape=[33])), {}, Unacceptable), (document(tensor(data=[])), {}, Unacceptable),
+    (document(tensor(shape=[2049])), {}, Unacceptable), (document(tensor(data=[])), {}, Unacceptable),
     (document(tensor(datatype="FP32")), {}, Unacceptable), (document(tensor(datatype=None)), {}, Unacceptable),
     (document(tensor(data=None, shape=[1])), {}, Malformed), (document(tensor(data=[1])), {}, Malformed),
     (document(tensor(parameters=1)), {}, Malformed), (document(tensor(parameters={"x": 1})), {}, Unacceptable),

@@ -78,6 +78,7 @@ def test_a_text_may_hold_what_would_be_structure_outside_of_it():
 
 
 def test_the_largest_honest_document_has_few_enough_values():
+    assert parsed(json.dumps({"inputs": [{"text": "a", "text_pair": "b"}] * 4096}).encode())
     document = {
         "inputs": [{"text": "a", "text_pair": "b"}] * 1024,
         "attention": {name: [0] * 4096 for name in ("layers", "heads", "queries")} | {"target": [0] * 256},
