@@ -13,7 +13,7 @@ PIECE_CHARACTERS = 1 << 20
 NOT_BASE64 = "must be base64 or a data: URL of it; addresses are not fetched"
 DATA_URL = re.compile(r"\s{0,8}data:[^,]{0,256};base64,", re.IGNORECASE)
 LEAST_LENGTH = 64
-"""A text of at least so many characters is taken to hold an image, until it is decoded."""
+"""A text of at least this number of characters is taken to hold an image, until it is decoded."""
 SPACES = b"\t\n\f\r "
 """What may stand between the characters of base64 (WHATWG Infra, section 6.2), as where lines are wrapped."""
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")  # RFC 4648, section 5; neither means anything else
