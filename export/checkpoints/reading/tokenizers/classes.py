@@ -7,6 +7,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer
 
 from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.tokenizers import pieces
 from export.checkpoints.reading.tokenizers.vocabulary_files import (
     MERGES,
     PAIRS,
@@ -29,6 +30,10 @@ ROBERTA_SPECIALS = {
     "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
     "cls_token": "<s>", "mask_token": "<mask>",
 }  # fmt: skip
+T5_SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+DEBERTA_SPECIALS = {"bos_token": "[CLS]", "eos_token": "[SEP]", **BERT_SPECIALS}
+ALBERT_SPECIALS = DEBERTA_SPECIALS | {"unk_token": "<unk>", "pad_token": "<pad>"}
+BIG_BIRD_SPECIALS = ALBERT_SPECIALS | {"bos_token": "<s>", "eos_token": "</s>"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,10 @@ def _bytes(model_type: str, **more: Any) -> TokenizerClass:  # noqa: ANN401 # fi
     return TokenizerClass(model_type, {"add_prefix_space": False}, files=(PAIRS, MERGES), **{**fields, **more})
 
 
+def _pieces(build: pieces.PieceClass, model_type: str = "", **more: Any) -> TokenizerClass:  # noqa: ANN401 # fields
+    return TokenizerClass(model_type, files=(build.file,), build=build, **{"specials": ROBERTA_SPECIALS, **more})
+
+
 CLASSES: Mapping[str, TokenizerClass] = {
     "BertTokenizer": _words("bert"),
     "DistilBertTokenizer": _words("distilbert", typed=False),
@@ -75,8 +84,20 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "MPNetTokenizer": _words("mpnet", specials=ROBERTA_SPECIALS | {"unk_token": "[UNK]"}, build=mpnet),
     "ElectraTokenizer": _words(),
     "MobileBertTokenizer": _words(),
-    "CamembertTokenizer": TokenizerClass(defaults={"add_prefix_space": True}, splits="pieces"),
-    "XLMRobertaTokenizer": TokenizerClass(defaults={"add_prefix_space": True}, splits="pieces"),
+    "CamembertTokenizer": _pieces(
+        pieces.CAMEMBERT, "camembert", defaults={"add_prefix_space": True}, splits="pieces", spaced_mask=True
+    ),
+    "XLMRobertaTokenizer": _pieces(
+        pieces.XLM_ROBERTA, "xlm-roberta", defaults={"add_prefix_space": True}, splits="pieces"
+    ),
+    "T5Tokenizer": _pieces(pieces.T5, "t5", specials=T5_SPECIALS),
+    "MT5Tokenizer": _pieces(pieces.T5, "mt5", specials=T5_SPECIALS),
+    "AlbertTokenizer": _pieces(pieces.ALBERT, "albert", specials=ALBERT_SPECIALS, typed=False),
+    "DebertaV2Tokenizer": _pieces(pieces.DEBERTA, "deberta-v2", specials=DEBERTA_SPECIALS),
+    "BigBirdTokenizer": _pieces(pieces.BIG_BIRD, "big_bird", specials=BIG_BIRD_SPECIALS, spaced_mask=True, typed=False),
+    "PegasusTokenizer": _pieces(pieces.PEGASUS, "pegasus", specials=T5_SPECIALS | {"mask_token": "<mask_2>"}),
+    "MBartTokenizer": _pieces(pieces.MBART, "mbart", spaced_mask=True),
+    "MBart50Tokenizer": _pieces(pieces.MBART50, spaced_mask=True),
     "PreTrainedTokenizerFast": TokenizerClass(splits="as saved", typed=False),
     "TokenizersBackend": TokenizerClass(splits="as saved", typed=False),
 }
@@ -102,7 +123,8 @@ def class_name(checkpoint: Checkpoint) -> str:
 
 def build_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
     """Return the tokenizer of a folder's vocabulary; None if it holds none of a known form. Raises TokenizerError."""
-    if not checkpoint.has(WORDS) and not (checkpoint.has(PAIRS) and checkpoint.has(MERGES)):
+    sets = ((WORDS,), (PAIRS, MERGES), *((file,) for file in pieces.PIECE_FILES))
+    if not any(all(map(checkpoint.has, files)) for files in sets):
         return None
     name = class_name(checkpoint)
     row = row_of(name)

@@ -1,7 +1,7 @@
 """SentencePiece models (Kudo and Richardson, 2018): read what can be converted to `tokenizer.json`."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +12,43 @@ from tokenizers import Regex, decoders, normalizers
 from export.errors import TokenizerError
 
 
-def read_model(file: Path, kinds: Collection[str]) -> ModelProto:
-    """Read a SentencePiece model of one of some kinds, UNIGRAM or BPE. Raises TokenizerError for all others."""
+def parse_model(file: Path, kinds: Collection[str]) -> ModelProto:
+    """Parse a SentencePiece model of one of some kinds, UNIGRAM or BPE. Raises TokenizerError for all others."""
     content = _read_bytes(file)
     try:
         SentencePieceProcessor(model_proto=content).get_piece_size()  # checks more than the parser does
         model = ModelProto.FromString(content)
     except Exception as error:  # of several libraries
         raise TokenizerError(f"{file.name}: is no SentencePiece model ({error}); fetch the checkpoint again") from error
+    kind = model.trainer_spec.ModelType.Name(model.trainer_spec.model_type)
+    normal = any(piece.type == piece.NORMAL for piece in model.pieces)
+    _refuse(file, kinds, ((not normal, "has no normal pieces"), (kind not in kinds, f"is a {kind} model")))
+    return model
+
+
+def read_model(file: Path, kinds: Collection[str]) -> ModelProto:
+    """Parse a SentencePiece model, and refuse one with options that the conversion does not know. Raises as above."""
+    model = parse_model(file, kinds)
     trainer, normalizer, types = model.trainer_spec, model.normalizer_spec, {piece.type for piece in model.pieces}
-    kind = trainer.ModelType.Name(trainer.model_type)
-    for refused, what in (
-        (kind not in kinds, f"is a {kind} model"),
+    options = (
         (trainer.byte_fallback or model.SentencePiece.BYTE in types, "falls back to bytes (byte_fallback)"),
         (model.SentencePiece.USER_DEFINED in types, "has user-defined symbols"),
-        (model.SentencePiece.NORMAL not in types, "has no normal pieces"),
         (trainer.treat_whitespace_as_suffix, "has treat_whitespace_as_suffix"),
         (not normalizer.escape_whitespaces, "lacks escape_whitespaces"),
         (not normalizer.add_dummy_prefix, "lacks add_dummy_prefix"),
         (not normalizer.remove_extra_whitespaces, "lacks remove_extra_whitespaces"),
         (model.denormalizer_spec.precompiled_charsmap, "has a denormalizer"),
-    ):
+    )
+    _refuse(file, kinds, options)
+    return model
+
+
+def _refuse(file: Path, kinds: Collection[str], options: Iterable[tuple[object, str]]) -> None:
+    for refused, what in options:
         if refused:
             raise TokenizerError(
                 f"{file.name}: {what}, which cannot be converted; take a plain {' or '.join(kinds).lower()} model"
             )
-    return model
 
 
 def read_vocabulary(file: Path, specials: Collection[str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from contract.input_rules import TextRule
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.tokenizers.bounds import check_bounds
 from export.checkpoints.reading.tokenizers.classes import TokenizerClass, build_tokenizer, class_name, row_of
+from export.checkpoints.reading.tokenizers.pieces import PIECE_FILES
 from export.checkpoints.reading.tokenizers.vocabulary_files import ADDED_FILE, MERGES, PAIRS, SETTINGS_FILE, WORDS
 from export.errors import CheckpointError
 
@@ -84,7 +85,7 @@ def _read_content(checkpoint: Checkpoint) -> dict[str, Any]:
     if built is None:
         raise CheckpointError(
             f"{TOKENIZER_FILE}: must be in the checkpoint's folder, and is not, and neither are {WORDS}, or {PAIRS} "
-            f"and {MERGES}; with the transformers library: "
+            f"and {MERGES}, or one of {', '.join(PIECE_FILES)}; with the transformers library: "
             "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
         )
     made: dict[str, Any] = json.loads(built.to_str())

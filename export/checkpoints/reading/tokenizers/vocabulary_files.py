@@ -39,7 +39,7 @@ def word_pieces(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: S
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")
-    _add_tokens(tokenizer, checkpoint, specials)
+    add_tokens(tokenizer, checkpoint, specials)
     first, last = (specials[role].content for role in ("cls_token", "sep_token"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first}:0 $A:0 {last}:0",
@@ -72,7 +72,7 @@ def _byte_pairs(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: S
     spaced = bool(settings.get("add_prefix_space", False))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     tokenizer.decoder = decoders.ByteLevel()
-    _add_tokens(tokenizer, checkpoint, specials)
+    add_tokens(tokenizer, checkpoint, specials)
     return tokenizer
 
 
@@ -153,7 +153,7 @@ def _placed(tokenizer: Tokenizer, token: str) -> tuple[str, int]:
     return token, tokenizer.get_vocab()[token]
 
 
-def _add_tokens(tokenizer: Tokenizer, checkpoint: Checkpoint, specials: Specials) -> None:
+def add_tokens(tokenizer: Tokenizer, checkpoint: Checkpoint, specials: Specials) -> None:
     """Add the tokens that are found in a text before it is cut, each at the index that a file gives it."""
     by_content = {token.content: token for token in specials.values()}
     added: dict[int, AddedToken] = {}
