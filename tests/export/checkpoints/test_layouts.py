@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer
+from transformers import AutoImageProcessor, AutoTokenizer, BertTokenizer
 
 from contract.generation import Bias, Sampling
 from export.checkpoints.reading.generation_config import DISABLING_VALUES, IRRELEVANT_KEYS, SUPPORTED_KEYS
@@ -89,6 +89,30 @@ def nested_processor(folder):
     (folder / "processor_config.json").write_text(json.dumps({"image_processor": own, "processor_class": "X"}))
 
 
+def whole_processor(kind):
+    """As the reference library saves a processor of pictures and texts: what it says of pictures lies in it."""
+
+    def save(folder):
+        tokens = BertTokenizer(vocab={"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[PAD]": 3, "[MASK]": 4})
+        kind(image_processor=AutoImageProcessor.from_pretrained(folder), tokenizer=tokens).save_pretrained(folder)
+        (folder / "preprocessor_config.json").unlink()
+        assert "image_processor" in json.loads((folder / "processor_config.json").read_text())
+
+    return save
+
+
+def fast_processor(folder):
+    """As version 4 saved one that runs in torchvision: with all keys that it knows."""
+    nulls = "crop_size do_center_crop do_convert_rgb do_pad pad_size device disable_grouping input_data_format"
+
+    def change(it):
+        kind = f"{it.pop('image_processor_type', 'ViTImageProcessor')}Fast"
+        others = dict.fromkeys((*nulls.split(), "return_tensors")) | {"data_format": "channels_first"}
+        it.update({**others, **it, "image_processor_type": kind, "default_to_square": True})
+
+    edit(folder, "preprocessor_config.json", change)
+
+
 def named_filter(folder):
     names = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
     edit(folder, "preprocessor_config.json", lambda it: it.update(resample=names[it.get("resample", 2)]))
@@ -145,6 +169,13 @@ LAYOUTS = {
     "a model that was wrapped": ("bert", renamed(lambda name: [f"module._orig_mod.{name}"])),
     "a processor among others": ("vit", nested_processor),
     "a filter by its name": ("vit", named_filter),
+    "a processor of pictures and texts": ("vit", whole_processor(T.TrOCRProcessor)),
+    "a processor of pictures and texts for a DeiT": ("deit", whole_processor(T.TrOCRProcessor)),
+    "a processor of pictures and texts for a DINOv2": ("dinov2", whole_processor(T.CLIPProcessor)),
+    "a processor of pictures and texts for a Swin": ("swin", whole_processor(T.DonutProcessor)),
+    "a processor of pictures and texts for a DETR": ("detr", whole_processor(T.CLIPProcessor)),
+    "a processor of pictures and texts for a YOLOS": ("yolos", whole_processor(T.CLIPProcessor)),
+    "a processor of version 4 in torchvision": ("vit", fast_processor),
     "a shared matrix under the name of GPT-2's head": ("gpt2", under_another_name("transformer.wte", "lm_head")),
     "a shared matrix under the name of BERT's head": (
         "bert-mask",
