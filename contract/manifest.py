@@ -193,7 +193,7 @@ class Kind(Part):
     grid: tuple[Size, Size] | None = Field(None, description="rows and columns of patches, for images")
     windows: tuple[Window, ...] = Field((), description="of each layer; empty where all tokens see all")
     carried: KindName | None = Field(None, description="the kind whose keys rollout and relevance have, if not its own")
-    pooled: Literal["first", "all"] = Field("first", description="the rows that an answer is made of")
+    pooled: Literal["first", "last", "all"] = Field("first", description="the rows that an answer is made of")
 
     @model_validator(mode="after")
     def _whole_layers(self) -> "Kind":

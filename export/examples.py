@@ -61,7 +61,7 @@ def _fault(source: Source, tokenizer: Tokenizer, texts: Texts) -> str | None:
     if source.task == "text-classification":  # two texts are one input
         found = [tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None).ids]
     else:
-        found = [tokenizer.encode(text).ids for text in texts]
+        found = [tokenizer.encode(source.text.prompt + text).ids for text in texts]
     for tokens in found:
         if not 1 <= len(tokens) <= source.text.max_tokens:
             return f"must have 1 to {source.text.max_tokens} tokens, given {len(tokens)}"

@@ -109,7 +109,7 @@ def _texts(source: Source, path: Path, option: str) -> Iterator[dict[str, Tensor
     tokenizer.enable_truncation(min(source.text.max_tokens, MAX_SAMPLE_TOKENS))  # which keeps special tokens
     from_start = source.generation and source.generation.start is not None
     for line in _lines(path, option):
-        tokens = torch.tensor([tokenizer.encode(line).ids])
+        tokens = torch.tensor([tokenizer.encode(source.text.prompt + line).ids])
         yield {
             "source": tokens,
             "source_visible": torch.ones_like(tokens, dtype=torch.bool),

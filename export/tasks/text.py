@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from contract.input_rules import TextRule
 from contract.manifest import Scores, Task
 from export.plan import Source, UpperBounds
@@ -17,7 +19,7 @@ from export.tasks.ports import (
 )
 from export.traced.texts import TracedTextEncoder
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
-from model.parts.heads import Pool, first_state
+from model.parts.heads import Pool, first_state, last_state
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ TEXT_TASKS: dict[Task, TextTask] = {
 }
 
 
+def leading_specials(tokenizer: str) -> int:
+    """Return how many special tokens a tokenizer, the content of `tokenizer.json`, puts before every text."""
+    marks: list[int] = Tokenizer.from_str(tokenizer).encode("a").special_tokens_mask
+    return [*marks, 0].index(0)
+
+
 def text_model(
     name: str,
     model: TextEncoder,
@@ -54,9 +62,9 @@ def text_model(
     scores: Scores = "softmax",
 ) -> Source:
     """Plan the graphs of an encoder that classifies texts, embeds them or fills their gaps."""
-    kind = encoder_kind(config.layers, config.heads, "source", prefix=1)
+    kind = encoder_kind(config.layers, config.heads, "source", prefix=leading_specials(tokenizer))
     if isinstance(model.head, Pool) and model.head.pool is not first_state:
-        kind = kind.model_copy(update={"pooled": "all"})
+        kind = kind.model_copy(update={"pooled": "last" if model.head.pool is last_state else "all"})
     ports = [token_port("source"), visible_port("source")]
     upper_bounds: UpperBounds = {"source": config.vocabulary, "source_types": max(config.types, 1)}
     if config.types:

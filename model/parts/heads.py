@@ -6,8 +6,9 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-Pooling: TypeAlias = Literal["first", "last", "mean", "max", "mean_sqrt_length"]
-"""How the states of a text's tokens become one: the first, the last, the mean, the maximum, or sum / √length."""
+Pooling: TypeAlias = Literal["first", "last", "mean", "max", "mean_sqrt_length", "weighted_mean"]
+"""How the states of a text's tokens become one: the first, the last, the mean, the maximum, sum / √length, or the mean
+with weights 1, 2, 3, ..."""
 
 
 class FirstState(nn.Module):
@@ -121,12 +122,21 @@ def scaled_sum(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
     return x.masked_fill(~shown, 0).sum(dim=1) / count.sqrt()
 
 
+def weighted_mean(x: Tensor, shown: Tensor, count: Tensor) -> Tensor:
+    """Return the mean of the visible states with the weights 1, 2, 3, ... (Muennighoff 2022, SGPT, section 3.2.1)."""
+    number = count[:, :, None]  # (batch, 1, 1)
+    # the sum of these is 1; half floats hold each factor, and not the sum of the weights
+    share = shown.cumsum(dim=1).to(x.dtype) / number * (2 / (number + 1))
+    return (x.masked_fill(~shown, 0) * share).sum(dim=1)
+
+
 POOLS: dict[Pooling, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "first": first_state,
     "last": last_state,
     "mean": mean_state,
     "max": max_state,
     "mean_sqrt_length": scaled_sum,
+    "weighted_mean": weighted_mean,
 }
 """Each makes one state (batch, width) of states (batch, token, width), of which some are shown (batch, token, 1).
 
@@ -142,22 +152,51 @@ class Unit(nn.Module):
         return x / x.norm(dim=1, keepdim=True).clamp_min(1e-12)
 
 
+class Dense(nn.Module):
+    """a(Wx + b) of a vector; where it is `residual`, x is added, or Ux where the widths differ."""
+
+    def __init__(self, width: int, outputs: int, activation: nn.Module, *, bias: bool, residual: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, outputs, bias)
+        self.activation = activation
+        self.residual: nn.Module | None = None
+        if residual:
+            self.residual = nn.Identity() if width == outputs else nn.Linear(width, outputs, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, width) -> (batch, outputs)."""
+        y: Tensor = self.activation(self.linear(x))
+        return y if self.residual is None else y + self.residual(x)
+
+
+class Cut(nn.Module):
+    """The first numbers of a vector (Kusupati et al. 2022)."""
+
+    def __init__(self, numbers: int) -> None:
+        super().__init__()
+        self.out_features = numbers
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, width) -> (batch, numbers)."""
+        return x[:, : self.out_features]
+
+
 class Pool(nn.Module):
     """One vector for each text (Reimers & Gurevych 2019, section 3), to which padding contributes nothing.
 
-    `scale` is `Unit` where vectors are to have length one.
+    What is `behind` takes it, such as `Unit` where vectors are to have length one.
     """
 
-    def __init__(self, pooling: Pooling, scale: nn.Module) -> None:
+    def __init__(self, pooling: Pooling, behind: nn.Module) -> None:
         super().__init__()
         self.pool = POOLS[pooling]
-        self.scale = scale
+        self.behind = behind
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
         """Take states (batch, token, width) and visible (batch, token) -> (batch, width)."""
         shown = visible[:, :, None]  # (batch, token, 1)
         count = visible.sum(dim=1, keepdim=True).to(x.dtype)  # (batch, 1)
-        pooled: Tensor = self.scale(self.pool(x, shown, count))
+        pooled: Tensor = self.behind(self.pool(x, shown, count))
         return pooled
 
 
@@ -180,5 +219,5 @@ class MaskedWords(nn.Module):
 
 def head_width(head: nn.Module, width: int) -> int:
     """Return how many numbers a head returns: the outputs of its last layer, or the states' width if it has none."""
-    layers = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
+    layers = [layer for layer in head.modules() if isinstance(layer, (nn.Linear, Cut))]
     return layers[-1].out_features if layers else width

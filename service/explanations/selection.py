@@ -66,6 +66,8 @@ def rows_of(kind: Kind, queries: Rows | None) -> Rows:
         raise Unacceptable(f"queries: {MISSING_ROWS[queries]}; ask for all or for indices")
     if queries is not None:
         return queries
+    if kind.pooled == "last":
+        return (-1,)
     names: tuple[Literal["found", "cls", "mean"], ...] = ("found", "cls", "mean")
     return next((name for name in names if has[name]), "all")
 

@@ -44,8 +44,8 @@ class TextInputs:
     def text_input(
         self, text: Text, *, truncate: bool = False, languages: LanguageTokens = MODEL_LANGUAGES
     ) -> ModelInput:
-        """Tokenize a text. Raises as `TextTokenizer.encode` does."""
-        tokens = self.tokenizer.encode(text, truncate=truncate)
+        """Tokenize a text behind the model's prompt. Raises as `TextTokenizer.encode` does."""
+        tokens = self.tokenizer.encode(text, prompt=self.rule.prompt, truncate=truncate)
         if languages.source:
             tokens = [self._in_language(token, *languages.source) for token in tokens]
         arrays = {
@@ -73,4 +73,4 @@ class TextInputs:
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""
-        return {"max_tokens": self.rule.max_tokens}
+        return {"max_tokens": self.rule.max_tokens} | ({"prompt": self.rule.prompt} if self.rule.prompt else {})

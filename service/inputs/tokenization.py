@@ -54,16 +54,21 @@ class TextTokenizer:
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {index for index, token in added.items() if token.special}
 
-    def encode(self, text: Text, *, truncate: bool = False, any_length: bool = False) -> list[Token]:
+    def encode(self, text: Text, *, prompt: str = "", truncate: bool = False, any_length: bool = False) -> list[Token]:
         """Return the tokens of a text or a pair. With `truncate`, the end of a text that is too long is cut off.
+
+        Before the first text stands a prompt, whose tokens have no span: as special ones, they are of nothing that was
+        sent.
 
         Raises Unacceptable for no token and, unless `any_length`, for more than the model takes; TooLarge where a part
         of a text has more already, and where its first tokens are not found within MOST_CHARACTERS.
         """
-        texts = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
+        first, *more = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
+        texts = [prompt + first, *more]
         parts = [self._first_part(one) for one in texts]
         if parts != texts and not truncate:
-            raise TooLarge(f"input: at most {self._limit} tokens, given {sum(map(len, texts))} characters")
+            given = sum(map(len, (first, *more)))
+            raise TooLarge(f"input: at most {self._limit} tokens, given {given} characters")
         texts = parts
         encoding = _encoded(self._truncating_tokenizer if truncate else self._tokenizer, texts)
         if not encoding.ids:
@@ -77,7 +82,7 @@ class TextTokenizer:
             Token(
                 index,
                 self.text_of(index, piece),
-                None if special else (start, stop),
+                None if special else _span_behind(0 if sequence else len(prompt), start, stop),
                 type_,
                 sequence if len(texts) > 1 else None,
             )
@@ -188,6 +193,11 @@ class TextTokenizer:
     def piece(self, index: int) -> str:
         """Return the entry of the vocabulary for a token; "" if it has none."""
         return self._tokenizer.id_to_token(index) or ""
+
+
+def _span_behind(prompt: int, start: int, stop: int) -> tuple[int, int] | None:
+    """Return the span in a text behind a prompt of a span in both; None if it is all in the prompt."""
+    return (max(start - prompt, 0), stop - prompt) if stop > prompt or not prompt else None
 
 
 def rest_of(whole: str, shown: str) -> str:

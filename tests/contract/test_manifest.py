@@ -28,6 +28,8 @@ OPTIONAL = {
     "scales": None,
     "text.mask": None,
     "text.padding": None,
+    "text.prompts": {},
+    "text.default_prompt": None,
     "attention.0.abreast": 1,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
@@ -165,6 +167,9 @@ def test_a_field_is_required_unless_it_has_a_documented_default(path):
         ("attention.0.grid", [0, 7]),
         ("text.max_tokens", 0),
         ("text.mask", "4"),
+        ("text.prompts", {"query": 1}),
+        ("text.prompts", ["query: "]),
+        ("text.default_prompt", 1),
         ("scores", "argmax"),
         ("image.resize", [28]),
         ("image.resize", 0),
@@ -400,3 +405,11 @@ def test_parallel_attentions_are_as_many_in_each_layer():
     count = len(IMAGE["attention"][0]["maps"])
     found = refused(changed(IMAGE, "attention.0.abreast", count + 1))
     assert found == {"attention.0": "Value error, maps must be as many for each layer as abreast says"}
+
+
+def test_a_default_prompt_is_one_of_the_prompts():
+    assert read(changed(TEXT, "text.default_prompt", "query")).text.prompt == "query: "
+    assert read(TEXT).text.prompt == ""
+    assert refused(changed(TEXT, "text.default_prompt", "passage")) == {
+        "text": "Value error, default_prompt must be the name of a prompt"
+    }

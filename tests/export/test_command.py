@@ -274,13 +274,13 @@ FAULTS = {
     ),
     "a pooling that is not supported": (
         "distilbert-features",
-        put("1_Pooling/config.json", "pooling_mode", "weightedmean"),
-        "1_Pooling/config.json: pooling_mode must be one of cls, mean, max, mean_sqrt_len_tokens, given weightedmean",
+        put("1_Pooling/config.json", "pooling_mode", ["cls", "max"]),
+        "1_Pooling/config.json: pooling_mode must be one of cls, mean, max, mean_sqrt_len_tokens, weightedmean, lasttoken, given cls, max",
     ),
     "a module that is not supported": (
         "bert-features",
-        lambda folder: edit(folder, "modules.json", lambda it: it.append({"type": "x.Dense", "path": "3_Dense"})),
-        "modules.json: must be Transformer, Pooling and perhaps Normalize, given Transformer, Pooling, Normalize, Dense",
+        lambda folder: edit(folder, "modules.json", lambda it: it.append({"type": "x.LSTM", "path": "3_LSTM"})),
+        "modules.json: must be Transformer, Pooling and then Dense, Normalize, Dropout, given Transformer, Pooling, Normalize, LSTM",
     ),
     "no processor": ("vit", without("preprocessor_config.json"), "preprocessor_config.json: must be in the checkpoint's folder"),
     "a processor of another size": (

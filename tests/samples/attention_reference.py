@@ -48,7 +48,7 @@ def softmax(scores):
 
 
 def linear(w, name, x):
-    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+    return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0)
 
 
 def layer_norm(w, name, x, epsilon=1e-5):

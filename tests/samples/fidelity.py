@@ -285,6 +285,8 @@ def pooled(states, visible, pooling):
         "mean": lambda row: row.mean(0),
         "max": lambda row: row.amax(0),
         "mean_sqrt_length": lambda row: row.sum(0) / len(row) ** 0.5,
+        "weighted_mean": lambda row: torch.arange(1, len(row) + 1).to(row) @ row / (len(row) * (len(row) + 1) / 2),
+        "last": lambda row: row[-1],
     }[pooling]
     return torch.stack([pool(row) for row in rows])
 

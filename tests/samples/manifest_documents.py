@@ -103,6 +103,8 @@ TEXT = {
             "max_tokens": 96,
             "mask": 7,
             "padding": 0,
+            "prompts": {"query": "query: "},
+            "default_prompt": None,
         }
     ],
     "labels": [],

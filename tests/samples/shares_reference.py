@@ -257,6 +257,9 @@ def pooled(pooling: heads.Pooling, x: Tensor, visible: Tensor) -> Tensor:
         state = x.sum(0).where(visible[:, :, None], -math.inf)
         largest = (state == state.max(1, keepdim=True).values).to(x.dtype)
         return (x * largest).sum(2) / largest.sum(1)
+    if pooling == "weighted_mean":
+        weights = shown * shown.cumsum(1)
+        return (x * weights).sum(2) / weights.sum(1)
     count = shown.sum(1)
     return (x * shown).sum(2) / (count if pooling == "mean" else count**0.5)
 

@@ -5,6 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import onnx
@@ -157,14 +158,19 @@ class Family(ABC, Generic[C]):
             f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
         )
 
-    def fill(self, module: M, checkpoint: Checkpoint, config: C, task: Task) -> tuple[M, list[str]]:
-        """Fill a module with the checkpoint's tensors, each used once; return it and the names of unused tensors."""
+    def fill(
+        self, module: M, checkpoint: Checkpoint, config: C, task: Task, more: Names = MappingProxyType({})
+    ) -> tuple[M, list[str]]:
+        """Fill a module with the checkpoint's tensors, each used once; return it and the names of unused tensors.
+
+        `more` are the names of tensors that are no family's, such as those behind pooling.
+        """
         body = self.body(config)
-        head = self.head_names(config, task)
+        head = {**self.head_names(config, task), **more}
         unused = (*(name for other in self.heads for name in self.head_names(config, other)), *self.unused)
         renamed = rename_tensors(module, checkpoint, {**dict.fromkeys(unused, UNUSED), **body, **head}, self.prefix)
         prefix = self.prefix if any(name.startswith(self.prefix) for name in checkpoint.tensors) else ""
-        names = {f"{prefix}{name}": to for name, to in body.items()} | dict(head)
+        names = {f"{prefix}{name}": to for name, to in body.items()} | head
         fill_parameters(module, self.adapt(config, module, renamed.tensors), names)
         return module.eval(), renamed.unused
 

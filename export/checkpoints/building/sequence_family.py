@@ -16,7 +16,7 @@ from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Activation, Depth, Size
 from export.checkpoints.reading.config import Config as BaseConfig
 from export.checkpoints.reading.generation_config import read_generation
-from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, special_token, text_rule
+from export.checkpoints.reading.tokenizers.tokenizer import config_prompt, read_tokenizer, special_token, text_rule
 from export.plan import Source
 from export.tasks.generation import text_to_text
 from model.architectures.transformer import Transformer, TransformerConfig, bart
@@ -135,7 +135,7 @@ class SequenceFamily(Family[C]):
             module,
             sizes,
             family=self.model_type,
-            text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length),
+            text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length, **config_prompt(checkpoint)),
             tokenizer=tokenizer,
             target_tokenizer=target_tokenizer,
             rules=rules.model_copy(update=told),

@@ -31,7 +31,7 @@ from export.plan import Source
 from export.tasks.text import TEXT_TASKS, text_model
 from model.architectures.text_encoder import TextEncoderConfig, text_encoder
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import FirstClassifier, MaskedWords, Pool, Unit
+from model.parts.heads import Cut, Dense, FirstClassifier, MaskedWords, Pool, Unit
 
 
 class TextConfig(Config):
@@ -103,10 +103,19 @@ class TextFamily(Family[C]):
         if labelled:
             check_declaration(checkpoint)
             _check_pairs(tokenizer, sizes)
-        text = text_rule(checkpoint, tokenizer, sizes.length, declared.max_tokens)
+        text = text_rule(
+            checkpoint,
+            tokenizer,
+            sizes.length,
+            declared.max_tokens,
+            prompts=declared.prompts,
+            default_prompt=declared.default_prompt,
+        )
         if TEXT_TASKS[task].places and text.mask is None:
             raise CheckpointError(f"{SETTINGS_FILE}: must name a mask_token that {TOKENIZER_FILE} holds")
-        module, unused = self.fill(module, checkpoint, config, task)
+        checkpoint = checkpoint.with_folders(layer.path for layer in declared.layers)
+        module, unused = self.fill(module, checkpoint, config, task, _names_behind(declared))
+        cut = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
         return text_model(
             options.name,
             module,
@@ -117,16 +126,38 @@ class TextFamily(Family[C]):
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if labelled else (),
             scores=_scores(checkpoint, config) if labelled else "softmax",
-            made_by=made_by(self.model_type, sizes, checkpoint, unused),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused) | cut,
         )
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
         if TEXT_TASKS[task].labelled:
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
         if not TEXT_TASKS[task].places:
-            return Pool(declared.pooling, Unit() if declared.unit else nn.Identity())
+            return Pool(declared.pooling, nn.Sequential(*_behind(sizes.width, declared)))
         activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
         return MaskedWords(sizes.width, sizes.vocabulary, activation, sizes.norm())
+
+
+def _behind(width: int, declared: SentenceSettings) -> list[nn.Module]:
+    """Return what is behind pooling to a width. Raises CheckpointError for a layer that takes another."""
+    made: list[nn.Module] = []
+    for layer in declared.behind:
+        if layer == "unit":
+            made.append(Unit())
+            continue
+        if layer.inputs != width:
+            raise CheckpointError(f"{layer.path}/config.json: in_features must be {width}, given {layer.inputs}")
+        activation = nn.Identity() if layer.activation == "identity" else ACTIVATIONS[layer.activation]()
+        made.append(Dense(width, layer.outputs, activation, bias=layer.bias, residual=layer.residual))
+        width = layer.outputs
+    return made if declared.dimensions is None else [*made, Cut(min(width, declared.dimensions))]
+
+
+def _names_behind(declared: SentenceSettings) -> Names:
+    """Return the names of the tensors behind pooling, each in its own folder."""
+    layers = [(one.path, place) for place, one in enumerate(declared.behind) if one != "unit"]
+    parts = ("linear", "residual")
+    return {f"{path}/{part}": f"head.behind.{place}.{part}" for path, place in layers for part in parts}
 
 
 def _scores(checkpoint: Checkpoint, config: TextConfig) -> Scores:

@@ -11,7 +11,7 @@ from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Activation, Depth, Epsilon, Size
 from export.checkpoints.reading.config import Config as BaseConfig
 from export.checkpoints.reading.generation_config import read_generation
-from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, text_rule
+from export.checkpoints.reading.tokenizers.tokenizer import config_prompt, read_tokenizer, text_rule
 from export.plan import Source
 from export.tasks.generation import text_continuer
 from model.architectures.gpt import GPTConfig, gpt
@@ -56,20 +56,25 @@ class GPT2Family(Family[Config]):
         )
         head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
         module, unused = self.fill(gpt(sizes, head), checkpoint, config, task)
+        text = text_rule(checkpoint, tokenizer, sizes.length, **config_prompt(checkpoint))
+        rules = read_generation(
+            checkpoint,
+            continues=True,
+            vocabulary=config.vocab_size,
+            positions=sizes.length,
+            ignored=options.ignored,
+        )
+        before = len(tokenizer.encode(text.prompt, add_special_tokens=False).ids)
+        # lengths of a text with its continuation leave the prompt out
+        lengths = {"default_length": rules.default_length, "min_length": rules.min_length}
         return text_continuer(
             options.name,
             module,
             sizes,
             family=self.model_type,
-            text=text_rule(checkpoint, tokenizer, sizes.length),
+            text=text,
             tokenizer=tokenizer.to_str(pretty=True),
-            rules=read_generation(
-                checkpoint,
-                continues=True,
-                vocabulary=config.vocab_size,
-                positions=sizes.length,
-                ignored=options.ignored,
-            ),
+            rules=rules.model_copy(update={name: length + before for name, length in lengths.items() if length}),
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 

@@ -1,12 +1,13 @@
 """Open a checkpoint in the Hugging Face layout: a folder, or a name on the hub. Files are read and never run."""
 
 import contextlib
+import dataclasses
 import functools
 import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,8 @@ DOWNLOADED_FILES = (
     CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", "generation_config.json", "preprocessor_config.json",
     "processor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.json", "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm",
-    "sentencepiece.bpe.model", "modules.json", "*/config.json", "sentence_*_config.json",
-    "config_sentence_transformers.json", "README.md",
+    "sentencepiece.bpe.model", "spiece.model", "spm.model", "modules.json", "*/config.json",
+    "*_Dense/model.safetensors", "sentence_*_config.json", "config_sentence_transformers.json", "README.md",
 )  # fmt: skip
 """The files of a repository that are read, and therefore downloaded."""
 
@@ -95,9 +96,18 @@ class Checkpoint:
     def load(self) -> Iterator[tuple[str, "Tensor"]]:
         """Yield every tensor by name, one at a time."""
         for file in self.weights:
+            within = "" if file.parent == self.folder else f"{file.parent.name}/"
             with _open(file) as weights:
                 for name in weights.keys():  # noqa: SIM118 # it is no dict
-                    yield name.removeprefix(self.wrapper), weights.get_tensor(name)
+                    yield within + name.removeprefix(self.wrapper), weights.get_tensor(name)
+
+    def with_folders(self, paths: Iterable[str]) -> "Checkpoint":
+        """Return the checkpoint with the tensors of folders in it: `2_Dense/linear.weight`. Raises CheckpointError."""
+        tensors = dict(self.tensors)
+        for path in paths:
+            found = _locate_tensors(self.folder / path, f"{path}/")
+            tensors |= {f"{path}/{name}": file for name, file in found.items()}
+        return dataclasses.replace(self, tensors=tensors)
 
 
 def open_checkpoint(
@@ -167,8 +177,8 @@ def _download(name: str, revision: str | None) -> tuple[Path, dict[str, str]]:
     return folder, {"hub": name, "revision": folder.name}
 
 
-def _locate_tensors(folder: Path) -> dict[str, Path]:
-    """Return the file of each tensor. Raises CheckpointError without safetensors weights."""
+def _locate_tensors(folder: Path, within: str = "") -> dict[str, Path]:
+    """Return the file of each tensor of the checkpoint's folder, or of one `within` it. Raises CheckpointError."""
     if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():
         index = read_json(folder / INDEX)
         listed = index.get("weight_map") if isinstance(index, dict) else None
@@ -191,11 +201,11 @@ def _locate_tensors(folder: Path) -> dict[str, Path]:
                 else RESAVE_COMMAND
             )
             raise CheckpointError(
-                f"{one.name}: is not read, since reading a pickle can run code; from a source that you trust, "
+                f"{within}{one.name}: is not read, since reading a pickle can run code; from a source that you trust, "
                 f"make {WEIGHTS} of it: {convert}"
             )
         raise CheckpointError(
-            f"{WEIGHTS}: must be in the checkpoint's folder, and is not; of other weights, such as "
+            f"{within}{WEIGHTS}: must be in the checkpoint's folder, and is not; of other weights, such as "
             f"pytorch_model.bin on a hub, with the transformers library: {RESAVE_COMMAND}"
         )
     return dict.fromkeys(_tensor_names(folder / WEIGHTS), folder / WEIGHTS)

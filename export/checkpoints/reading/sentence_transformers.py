@@ -1,7 +1,8 @@
-"""Read what a sentence-transformers folder declares: pooling, normalisation, the longest text."""
+"""Read what a sentence-transformers folder declares: pooling, what is behind it, prompts, the longest text."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from export.checkpoints.reading.checkpoint import Checkpoint, read_json
 from export.errors import CheckpointError
@@ -24,9 +25,47 @@ POOLINGS: dict[str, "Pooling"] = {
     "mean": "mean",
     "max": "max",
     "mean_sqrt_len_tokens": "mean_sqrt_length",
+    "weightedmean": "weighted_mean",
+    "lasttoken": "last",
 }
-LEGACY_POOLING_PREFIX = "pooling_mode_"
-"""The prefix of one flag per pooling, in folders without `pooling_mode`."""
+LEGACY_POOLINGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""One flag for each pooling, in folders without `pooling_mode`."""
+BEHIND = ("Dense", "Normalize", "Dropout")
+"""The modules that may stand behind pooling, in any order and number; a Dropout changes no answer."""
+ACTIVATIONS = {
+    "Identity": "identity",
+    "Tanh": "tanh",
+    "ReLU": "relu",
+    "GELU": "gelu",
+    "SiLU": "silu",
+}
+"""Class in `torch.nn.modules` -> our name."""
+ITS_VECTOR = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+"""What a module behind pooling may say that it takes and makes."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A linear layer with an activation; its weights lie in a folder of its own."""
+
+    path: str
+    inputs: int
+    outputs: int
+    activation: str
+    bias: bool
+    residual: bool
+    """True if the input is added to the result, projected where the widths differ."""
+
+
+Behind: TypeAlias = Dense | Literal["unit"]
+"""What is behind pooling: a layer, or that vectors have length one."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +73,18 @@ class SentenceSettings:
     """How token states become the embedding of a text. The defaults are those of the library."""
 
     pooling: "Pooling" = "mean"
-    unit: bool = False
+    behind: tuple[Behind, ...] = ()
     max_tokens: int | None = None
     lower_case: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    dimensions: int | None = None
+    """How many numbers of a vector are answered, the first ones; None for all. They are not normalised again."""
+
+    @property
+    def layers(self) -> list[Dense]:
+        """Return the layers behind pooling."""
+        return [one for one in self.behind if isinstance(one, Dense)]
 
 
 def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
@@ -47,37 +95,59 @@ def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(f"{MODULES_FILE}: must list modules")
     kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
-    if kinds not in (["Transformer"], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+    if kinds[:2] not in (["Transformer"], ["Transformer", "Pooling"]) or not set(kinds[2:]) <= set(BEHIND):
         raise CheckpointError(
-            f"{MODULES_FILE}: must be Transformer, Pooling and perhaps Normalize, given {', '.join(kinds)[:200]}"
+            f"{MODULES_FILE}: must be Transformer, Pooling and then {', '.join(BEHIND)}, given {', '.join(kinds)[:200]}"
         )
     if path := modules[0].get("path"):
         raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
-    check_declaration(checkpoint)
+    prompts, default_prompt, dimensions = _read_declaration(checkpoint)
     pooling = POOLINGS["mean"]
     if len(kinds) > 1:
-        path = str(modules[1].get("path", ""))
-        file = f"{path}/config.json"
-        if not path or "/" in path or path.startswith(".") or not checkpoint.has(file):
-            raise CheckpointError(
-                f"{MODULES_FILE}: Pooling must have a folder with a config.json beside it, given {path!r}"
-            )
-        pooling = _read_pooling(file, checkpoint.json(file))
-    if kinds[-1] == "Normalize":
-        _check_normalized(checkpoint, f"{modules[2].get('path', '')}/config.json")
+        file = f"{_path_of(checkpoint, 'Pooling', modules[1])}/config.json"
+        pooling = _read_pooling(file, checkpoint.json(file), prompted=default_prompt is not None)
+    behind: list[Behind] = []
+    for kind, module in zip(kinds[2:], modules[2:], strict=True):
+        if kind == "Dense":
+            behind.append(_read_dense(checkpoint, _path_of(checkpoint, kind, module)))
+        elif kind == "Normalize":
+            file = f"{module.get('path', '')}/config.json"
+            _check_vector(file, {} if file.startswith("/") else checkpoint.json(file))
+            behind.append("unit")
     limit, lower_case = _read_settings(checkpoint)
-    return SentenceSettings(pooling, kinds[-1] == "Normalize", limit, lower_case)
+    return SentenceSettings(pooling, tuple(behind), limit, lower_case, prompts, default_prompt, dimensions)
 
 
 def check_declaration(checkpoint: Checkpoint) -> None:
-    """Raise CheckpointError for what `config_sentence_transformers.json` asks for and is not done."""
+    """Raise CheckpointError for what `config_sentence_transformers.json` asks of embeddings alone."""
     declared = checkpoint.json(DECLARATION_FILE)
-    if name := declared.get("default_prompt_name"):
+    for name in ("default_prompt_name", "truncate_dim"):
+        if (given := declared.get(name)) is not None:
+            raise CheckpointError(f"{DECLARATION_FILE}: {name} must be null for this task, given {str(given)[:64]!r}")
+
+
+def _path_of(checkpoint: Checkpoint, kind: str, module: Mapping[str, Any]) -> str:
+    """Return the folder of a module. Raises CheckpointError for one that is not there, or lies elsewhere."""
+    path = str(module.get("path", ""))
+    if not path or "/" in path or path.startswith(".") or not checkpoint.has(f"{path}/config.json"):
+        raise CheckpointError(f"{MODULES_FILE}: {kind} must have a folder with a config.json beside it, given {path!r}")
+    return path
+
+
+def _read_declaration(checkpoint: Checkpoint) -> tuple[dict[str, str], str | None, int | None]:
+    """Return the prompts by name, the name of the one that is put before every text, and the numbers of a vector."""
+    declared = checkpoint.json(DECLARATION_FILE)
+    prompts, name, width = (declared.get(key) for key in ("prompts", "default_prompt_name", "truncate_dim"))
+    texts = {key: text for key, text in prompts.items() if text is not None} if isinstance(prompts, dict) else {}
+    if not isinstance(prompts, dict | None) or not all(isinstance(text, str) for text in texts.values()):
+        raise CheckpointError(f"{DECLARATION_FILE}: prompts must be texts by name, given {str(prompts)[:64]!r}")
+    if name is not None and name not in texts:
         raise CheckpointError(
-            f"{DECLARATION_FILE}: default_prompt_name must be null, given {name!r}; put prompts before texts"
+            f"{DECLARATION_FILE}: default_prompt_name must be the name of one of the prompts, given {str(name)[:64]!r}"
         )
-    if (width := declared.get("truncate_dim")) is not None:
-        raise CheckpointError(f"{DECLARATION_FILE}: truncate_dim must be null, given {width!r}; vectors are not cut")
+    if width is not None and (type(width) is not int or width < 1):
+        raise CheckpointError(f"{DECLARATION_FILE}: truncate_dim must be a number above 0, given {str(width)[:64]!r}")
+    return texts, name, width
 
 
 def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
@@ -93,25 +163,41 @@ def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
     return limit, bool(lower_case)
 
 
-def _check_normalized(checkpoint: Checkpoint, file: str) -> None:
-    """Raise CheckpointError if anything but the embedding is made as long as one."""
-    settings = checkpoint.json(file) if not file.startswith("/") else {}
+def _check_vector(file: str, settings: Mapping[str, Any]) -> None:
+    """Raise CheckpointError if a module takes or makes anything but the embedding."""
     for name, value in settings.items():
-        if value not in (None, "sentence_embedding"):
+        if value not in (None, ITS_VECTOR.get(name, value)):
             raise CheckpointError(f"{file}: {name} must be sentence_embedding, given {str(value)[:64]!r}")
 
 
-def _read_pooling(file: str, config: dict[str, Any]) -> "Pooling":
-    legacy = [
-        key.removeprefix(LEGACY_POOLING_PREFIX)
-        for key, value in config.items()
-        if key.startswith(LEGACY_POOLING_PREFIX) and value
-    ]
-    modes = (
-        config.get("pooling_mode") or [mode.removesuffix("_token").removesuffix("_tokens") for mode in legacy] or "mean"
-    )
+def _read_dense(checkpoint: Checkpoint, path: str) -> Dense:
+    """Return a layer. Raises CheckpointError for an activation that is not supported, or a key that is not known."""
+    file = f"{path}/config.json"
+    settings = checkpoint.json(file)
+    _check_vector(file, settings)
+    given = {key: value for key, value in settings.items() if key not in ITS_VECTOR}
+    sizes = [given.pop(key, None) for key in ("in_features", "out_features")]
+    if not all(type(size) is int and size > 0 for size in sizes):
+        raise CheckpointError(f"{file}: in_features and out_features must be numbers above 0, given {sizes}")
+    bias, residual = bool(given.pop("bias", True)), bool(given.pop("use_residual", False))
+    named = str(given.pop("activation_function", "torch.nn.Tanh"))
+    activation = ACTIVATIONS.get(named.rpartition(".")[2]) if named.startswith("torch.nn.") else None
+    if activation is None:
+        raise CheckpointError(
+            f"{file}: activation_function must be one of {', '.join(ACTIVATIONS)} of torch.nn, given {named[:64]!r}"
+        )
+    if unknown := [key for key, value in given.items() if value]:
+        raise CheckpointError(f"{file}: {unknown[0]} is not supported, given {str(given[unknown[0]])[:64]}")
+    return Dense(path, sizes[0], sizes[1], activation, bias, residual)
+
+
+def _read_pooling(file: str, config: dict[str, Any], *, prompted: bool) -> "Pooling":
+    """Return the pooling. Raises CheckpointError for several, or if the prompt that is put before texts has no part."""
+    if prompted and config.get("include_prompt") is False:
+        raise CheckpointError(f"{file}: include_prompt must be true where there is a default prompt, given false")
+    legacy = [mode for key, mode in LEGACY_POOLINGS.items() if config.get(key)]
+    modes = config.get("pooling_mode") or legacy or "mean"
     modes = modes if isinstance(modes, list) else [modes]
-    modes = ["mean_sqrt_len_tokens" if mode == "mean_sqrt_len" else mode for mode in modes]
     if len(modes) != 1 or str(modes[0]) not in POOLINGS:
         raise CheckpointError(
             f"{file}: pooling_mode must be one of {', '.join(POOLINGS)}, given {', '.join(map(str, modes))}"

@@ -60,6 +60,7 @@ class TextSize(Part):
 
     max_tokens: int
     mask: str | None = Field(None, description="of fill-mask: how a mask is written")
+    prompt: str | None = Field(None, description="put before every text")
 
 
 class BestMethod(Best):

@@ -247,7 +247,7 @@ class Generator(ServedModel):
     def parts(self, source: ModelInput) -> dict[str, tuple[KindName, slice]]:
         """Return which columns of which kind are the source, the tokens generated so far, and the start token.
 
-        Where targets continue their source, its first token is a start token only if the tokenizer put it there.
+        Where targets continue their source, what the tokenizer and the prompt put before it counts as the start.
         """
         if not self.continues:
             return {
@@ -255,12 +255,13 @@ class Generator(ServedModel):
                 "prefix": ("decoder", slice(1, None)),
                 "start": ("decoder", slice(1)),
             }
-        length, started = source.lengths["source"], bool(source.special["source"][0])
+        length = source.lengths["source"]
+        started = [*source.special["source"].tolist(), False].index(False)
         parts: dict[str, tuple[KindName, slice]] = {
-            "source": ("decoder", slice(int(started), length)),
+            "source": ("decoder", slice(started, length)),
             "prefix": ("decoder", slice(length, None)),
         }
-        return parts | {"start": ("decoder", slice(1))} if started else parts
+        return parts | {"start": ("decoder", slice(started))} if started else parts
 
     def lengths(self, source: int, target: int) -> dict[str, int]:
         """Return the lengths of the axes, for a source of tokens or patches and a target."""

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 from model.parts.heads import (
+    Cut,
+    Dense,
     DistilledClassifier,
     FirstAndMeanClassifier,
     FirstClassifier,
@@ -63,6 +65,7 @@ def test_heads_of_the_mean_of_all_states():
         ("mean", lambda rows: rows.mean(0)),
         ("max", lambda rows: rows.max(0)),
         ("mean_sqrt_length", lambda rows: rows.sum(0) / np.sqrt(len(rows))),
+        ("weighted_mean", lambda rows: np.average(rows, 0, np.arange(1, len(rows) + 1))),
     ],
 )
 def test_pooling_takes_no_part_of_padding(pooling, pool, unit):
@@ -70,6 +73,21 @@ def test_pooling_takes_no_part_of_padding(pooling, pool, unit):
     if unit:
         expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert_same(Pool(pooling, Unit() if unit else nn.Identity())(X, VISIBLE), expected)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("outputs", "residual"), [(3, False), (3, True), (8, True)])
+def test_a_dense_layer_behind_pooling_is_its_equation_and_may_add_what_it_takes(bias, outputs, residual):
+    layer = sharpen(Dense(8, outputs, nn.Tanh(), bias=bias, residual=residual))
+    x, w = X[:, 0], weights_of(layer)
+    expected = np.tanh(linear(w, "module.linear", x.numpy()))
+    if residual:
+        expected += linear(w, "module.residual", x.numpy()) if outputs == 3 else x.numpy()
+    assert_same(layer(x), expected)
+    head = nn.Sequential(layer, Unit(), Cut(2))
+    unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    assert_same(head(x), unit[:, :2])
+    assert [head_width(part, 99) for part in (layer, head, nn.Sequential(Unit()))] == [outputs, 2, 99]
 
 
 def test_the_last_token_is_the_last_one_on_whichever_side_padding_stands():

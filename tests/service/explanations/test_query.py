@@ -230,6 +230,8 @@ def test_the_rows_by_default_are_those_that_stand_for_the_answer():
     assert rows_of(bare, None) == "mean"
     assert rows_of(first.model_copy(update={"suffix": 2}), None) == "found"
     assert rows_of(translator().attention[0], None) == "all"
+    assert rows_of(first.model_copy(update={"pooled": "last"}), None) == (-1,)
+    assert rows_of(first.model_copy(update={"pooled": "last"}), "cls") == "cls"
     assert rows_of(cross, (0, 2)) == (0, 2)
     query = query_of(finder())
     found = {one.kind.name: one.rows(LOOKED_FOR[one.kind.query]) for one in query.kinds}

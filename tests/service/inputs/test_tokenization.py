@@ -70,3 +70,32 @@ def test_tokens_are_looked_for_within_a_bound(tokenizer, monkeypatch):
         with pytest.raises(TooLarge, match=words):
             tokenizer.encode(given, truncate=truncate)
     assert texts_of(tokenizer.encode(" " * 4 * FIRST + SENTENCE)) == texts_of(tokenizer.encode(SENTENCE))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "spans"),
+    [
+        ("the cat ", "sat on", [None, None, None, (0, 3), (4, 6), None]),
+        ("the cat", " sat on", [None, None, None, (1, 4), (5, 7), None]),
+        ("the c", "at sat", [None, None, (0, 2), (3, 6), None]),  # a word that is in both is of the text
+        ("the ", "", [None, None, None]),
+        ("", "the cat", [None, (0, 3), (4, 7), None]),
+        ("the ", Pair("cat", "mat sat"), [None, None, (0, 3), None, (0, 3), (4, 7), None]),
+    ],
+)
+def test_spans_are_places_in_what_was_sent_and_a_prompt_has_none(tokenizer, prompt, text, spans):
+    found = tokenizer.encode(text, prompt=prompt)
+    assert [token.span for token in found] == spans
+    together = Pair(prompt + text.text, text.text_pair) if isinstance(text, Pair) else prompt + text
+    assert texts_of(found) == texts_of(tokenizer.encode(together))
+
+
+def test_a_prompt_counts_for_the_limit_and_a_refusal_names_what_was_sent(tokenizer):
+    assert len(tokenizer.encode("on the mat", prompt="the cat sat ")) == LIMIT
+    with pytest.raises(Unacceptable, match=f"at most {LIMIT} tokens, given {LIMIT + 1}"):
+        tokenizer.encode("on the mat", prompt="the cat sat on ")
+    cut = tokenizer.encode("on the mat", prompt="the cat sat on ", truncate=True)
+    assert [token.span for token in cut] == [None] * 5 + [(0, 2), (3, 6), None]
+    text = "the " * FIRST
+    with pytest.raises(TooLarge, match=f"given {len(text)} characters"):
+        tokenizer.encode(text, prompt="the cat ")

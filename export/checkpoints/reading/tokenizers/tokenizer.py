@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from contract.input_rules import TextRule
-from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.tokenizers.bounds import check_bounds
 from export.checkpoints.reading.tokenizers.classes import TokenizerClass, build_tokenizer, class_name, row_of
 from export.checkpoints.reading.tokenizers.pieces import PIECE_FILES
@@ -245,11 +246,38 @@ def special_token(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str) -> in
     return None
 
 
-def text_rule(checkpoint: Checkpoint, tokenizer: Tokenizer, *limits: int | None) -> TextRule:
-    """Return how texts become tokens: at most as many as the limits allow, with the tokenizer's mask and padding."""
-    return TextRule(
+def text_rule(
+    checkpoint: Checkpoint,
+    tokenizer: Tokenizer,
+    *limits: int | None,
+    prompts: Mapping[str, str] = MappingProxyType({}),
+    default_prompt: str | None = None,
+) -> TextRule:
+    """Return how texts become tokens: at most as many as the limits allow, with the tokenizer's mask and padding.
+
+    Raises CheckpointError for a default prompt that leaves no room for a text.
+    """
+    rule = TextRule(
         tokenizer=TOKENIZER_FILE,
         max_tokens=max_text_tokens(checkpoint, *limits),
         mask=special_token(checkpoint, tokenizer, "mask_token"),
         padding=special_token(checkpoint, tokenizer, "pad_token"),
+        prompts=dict(prompts),
+        default_prompt=default_prompt,
     )
+    if rule.prompt and (count := len(tokenizer.encode(f"{rule.prompt} a").ids)) > rule.max_tokens:
+        raise CheckpointError(
+            f"the prompt {default_prompt!r}: must leave room for a text in {rule.max_tokens} tokens, "
+            f"given {count} with one"
+        )
+    return rule
+
+
+def config_prompt(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the prompt of a model that generates: `prefix` of the configuration, which is put before every text."""
+    prefix = checkpoint.config.get("prefix")
+    if not prefix:
+        return {}
+    if not isinstance(prefix, str):
+        raise CheckpointError(f"{CONFIG}: prefix must be a text, given {str(prefix)[:64]!r}")
+    return {"prompts": {"prefix": prefix}, "default_prompt": "prefix"}

@@ -6,11 +6,18 @@ import re
 import pytest
 
 from export.checkpoints.reading.checkpoint import open_checkpoint
-from export.checkpoints.reading.sentence_transformers import SETTINGS_FILES, check_declaration, read_sentence_settings
+from export.checkpoints.reading.sentence_transformers import (
+    SETTINGS_FILES,
+    Dense,
+    check_declaration,
+    read_sentence_settings,
+)
 from export.errors import CheckpointError
+from tests.samples.export_folders import edit
 
 DECLARATION = "config_sentence_transformers.json"
 SETTINGS = SETTINGS_FILES[0]
+DENSE = {"in_features": 16, "out_features": 8}
 
 
 @pytest.fixture
@@ -28,26 +35,57 @@ def test_settings_are_read_under_each_name_that_the_library_knows(folder, file):
     (folder / SETTINGS).unlink()
     write(folder, file, {"max_seq_length": 12, "do_lower_case": True})
     found = read_sentence_settings(open_checkpoint(str(folder), None))
-    assert (found.max_tokens, found.lower_case, found.unit) == (12, True, True)
+    assert (found.max_tokens, found.lower_case, found.behind) == (12, True, ("unit",))
 
 
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        (DECLARATION, {"truncate_dim": 8}, "truncate_dim must be null, given 8; vectors are not cut"),
-        (DECLARATION, {"default_prompt_name": "query"}, "default_prompt_name must be null, given 'query'"),
+        (DECLARATION, {"truncate_dim": 0}, "truncate_dim must be a number above 0, given '0'"),
+        (DECLARATION, {"truncate_dim": True}, "truncate_dim must be a number above 0, given 'True'"),
+        (DECLARATION, {"default_prompt_name": "query"}, "default_prompt_name must be the name of one of the "),
+        (DECLARATION, {"default_prompt_name": "a", "prompts": {"a": None}}, "default_prompt_name must be the name of"),
+        (DECLARATION, {"prompts": {"query": 1}}, "prompts must be texts by name, given "),
+        (DECLARATION, {"prompts": ["query: "]}, "prompts must be texts by name, given "),
         (SETTINGS, {"processing_kwargs": {"text": {"add_special_tokens": False}}}, "processing_kwargs is not "),
         (SETTINGS, {"tokenizer_args": {"do_lower_case": True}}, "tokenizer_args is not supported, given {'do_lower"),
         (SETTINGS, {"config_args": {"hidden_act": "relu"}}, "config_args is not supported"),
         (SETTINGS, {"max_seq_length": "9"}, "max_seq_length must be a number above 0, given '9'"),
         ("2_Normalize/config.json", {"module_input_name": "token_embeddings"}, "must be sentence_embedding, given"),
+        ("3_Dense/config.json", {**DENSE, "in_features": None}, "in_features and out_features must be numbers above 0"),
+        ("3_Dense/config.json", {**DENSE, "activation_function": "mine.Cube"}, "activation_function must be one"),
+        ("3_Dense/config.json", {**DENSE, "activation_function": "torch.nn.ELU"}, "activation_function must be one"),
+        ("3_Dense/config.json", {**DENSE, "module_output_name": "x"}, "must be sentence_embedding, given 'x'"),
+        ("3_Dense/config.json", {**DENSE, "scale": 2}, "scale is not supported, given 2"),
     ],
 )  # fmt: skip
 def test_what_would_change_an_embedding_and_is_not_done_is_refused_by_name(folder, file, content, words):
     write(folder, file, content)
+    if file.startswith("3_"):
+        edit(folder, "modules.json", lambda it: it.append({"type": "x.Dense", "path": "3_Dense"}))
     with pytest.raises(CheckpointError, match=re.escape(words)) as refused:
         read_sentence_settings(open_checkpoint(str(folder), None))
     assert str(refused.value).startswith(f"{file}: ")
+
+
+@pytest.mark.parametrize("named", ["Tanh", "activation.Tanh", None])
+def test_a_layer_is_read_with_the_defaults_of_the_library(folder, named):
+    path = {} if named is None else {"activation_function": f"torch.nn.modules.{named}"}
+    write(folder, "3_Dense/config.json", DENSE | path)
+    edit(folder, "modules.json", lambda it: it.append({"type": "x.Dense", "path": "3_Dense"}))
+    found = read_sentence_settings(open_checkpoint(str(folder), None))
+    assert found.behind == ("unit", Dense("3_Dense", 16, 8, "tanh", bias=True, residual=False))
+    assert found.layers == [found.behind[1]]
+
+
+def test_a_default_prompt_is_a_part_of_what_is_pooled(folder):
+    write(folder, DECLARATION, {"prompts": {"query": "q: "}, "default_prompt_name": "query"})
+    assert read_sentence_settings(open_checkpoint(str(folder), None)).default_prompt == "query"
+    edit(folder, "1_Pooling/config.json", lambda it: it.update(include_prompt=False))
+    with pytest.raises(CheckpointError, match=r"1_Pooling/config.json: include_prompt must be true where there is a "):
+        read_sentence_settings(open_checkpoint(str(folder), None))
+    write(folder, DECLARATION, {"prompts": {"query": "q: "}})
+    assert read_sentence_settings(open_checkpoint(str(folder), None)).prompts == {"query": "q: "}
 
 
 def test_what_changes_nothing_is_accepted(folder):
