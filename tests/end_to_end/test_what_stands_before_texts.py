@@ -23,7 +23,7 @@ PROMPT, PREFIX = "a low bird: ", "the red cat "
 
 
 def sentence_model(folder):
-    modules = [Transformer(str(checkpoint_of("bert"))), Pooling(16, "weightedmean"), Dense(16, 8), Normalize()]
+    modules = [Transformer(str(checkpoint_of("bert"))), Pooling(16, "lasttoken"), Dense(16, 8), Normalize()]
     prompts = {"query": PROMPT, "document": "high "}
     sharpened(modules[2])
     model = SentenceTransformer(
@@ -106,7 +106,9 @@ def test_an_embedding_is_that_of_the_library_by_every_protocol(client, folders):
     assert cosines == pytest.approx([float(first @ other) for other in others], abs=1e-5)
 
 
-def test_the_description_says_the_prompt(client):
+def test_the_description_says_the_prompt_and_which_state_is_the_embedding_s(client):
+    info = client.get("/v1/models/sentences/tei/info").json()
+    assert info["model_type"]["embedding"]["pooling"] == "last_token"
     assert client.get("/v1/models/sentences").json()["inputs"]["prompt"] == PROMPT
     assert "prompt" not in client.get("/v1/models/unled").json()["inputs"]
 
@@ -116,6 +118,7 @@ def test_the_tokens_of_a_prompt_are_special_and_spans_are_places_in_what_was_sen
     for text in TEXTS:
         (found,) = posted(client, "/v1/models/sentences/embed", inputs=text, attention={"method": "raw"})["results"]
         tokens = found["attention"]["tokens"]["source"]
+        assert found["attention"]["maps"][0]["rows"] == [len(tokens) - 1]  # of the last, which is the embedding's
         wanted = tokenizer(PROMPT + text, return_offsets_mapping=True, return_special_tokens_mask=True)
         of_text = [stop > len(PROMPT) for _, stop in wanted["offset_mapping"]]
         assert [one["text"] for one in tokens] == [tokenizer.decode([one]) for one in wanted["input_ids"]] or not text

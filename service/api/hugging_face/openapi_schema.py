@@ -72,7 +72,7 @@ class Similarity(Options):
 class Pooling(Part):
     """How the vectors of tokens become that of a text."""
 
-    pooling: Literal["cls", "mean"]
+    pooling: Literal["cls", "last_token", "mean"]
 
 
 class LabelNames(Part):

@@ -51,6 +51,8 @@ NOT_SERVED = {
 }
 """What such a server has beside what is served here, and what may be asked instead."""
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+POOLINGS = {"first": "cls", "last": "last_token", "all": "mean"}
+"""The rows that an embedding is made of -> what `info` calls that."""
 TOKEN_BYTES = 64  # of a token that tokenize answers
 S = TypeVar("S", bound=ServedModel)
 
@@ -302,8 +304,7 @@ def describe(served: ServedModel) -> dict[str, object]:
     if served.inputs.tokenizer:
         described["max_input_length"] = served.inputs.rule.max_tokens
     if manifest.task == "feature-extraction":
-        first = {kind.pooled for kind in manifest.attention} == {"first"}
-        described["model_type"] = {"embedding": {"pooling": "cls" if first else "mean"}}
+        described["model_type"] = {"embedding": {"pooling": POOLINGS[manifest.attention[0].pooled]}}
     if manifest.task == "text-classification":
         names = manifest.labels or tuple(map(str, range(narrowed(served, Predictor).output_size)))
         by_index = {str(index): name for index, name in enumerate(names)}
