@@ -1,6 +1,6 @@
 """The parameters that Hugging Face's clients send: which are honoured, and which are refused by name with a reason."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
