@@ -69,7 +69,7 @@ def test_a_stream_with_steps_is_admitted_for_a_run_of_each_token(artifacts, monk
     with inside(artifacts) as (client, models):
         budget = models["dates"].attention_budget
         permit = budget.permit
-        monkeypatch.setattr(budget, "permit", lambda cost, caller: admitted.append(cost) or permit(cost, caller))
+        monkeypatch.setattr(budget, "permit", lambda cost, *more: admitted.append(cost) or permit(cost, *more))
         for steps in (False, True):
             answer = client.post(
                 "/v1/models/dates/generate", json=body | {"attention": {**body["attention"], "steps": steps}}

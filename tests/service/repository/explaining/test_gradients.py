@@ -261,7 +261,7 @@ def test_tokens_of_a_target_that_its_tokenizer_calls_special_are_so_as_its_start
     start, language, word, end = 7, 5, 3, 9
     model = SimpleNamespace(
         start_token=lambda source: start,
-        generation=SimpleNamespace(end=end),
+        generation=SimpleNamespace(ends=(end,)),
         target_tokenizer=SimpleNamespace(is_special=lambda token: token == language),
         lengths=lambda cost, target: {"target": target},
     )
