@@ -29,6 +29,9 @@ NOT_READY = {
 """What is said of a model in a state in which it cannot run."""
 S = TypeVar("S", bound=ServedModel)
 S_co = TypeVar("S_co", bound=ServedModel, covariant=True)
+
+FEW_INPUTS = 32
+"""What so few inputs are answered with is written at once."""
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -54,11 +57,11 @@ class Call(Generic[S_co]):
     async def present(self, write: Callable[..., R], *arguments: object) -> R:
         """Return what `write` makes of arguments: an answer. It runs on a thread of its own where that takes long.
 
-        That is so of maps, and of candidates of masks.
+        That is so of maps, of candidates of masks, and of many inputs.
         """
         served = self.served
         masks = isinstance(served, Predictor) and served.mask is not None
-        if self.query is None and not masks:
+        if self.query is None and not masks and len(self.inputs) <= FEW_INPUTS:
             return write(*arguments)
         budget = served.attention_budget if self.query else served.prediction_budget
         return await self.state.present(served.manifest.name, budget, write, *arguments)

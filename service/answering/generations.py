@@ -24,7 +24,7 @@ from service.inputs.tokenization import rest_of
 from service.options.generation import GenerateOptions
 from service.repository.explaining.explain import explain_generated, explain_step
 from service.repository.explaining.subjects import evaluation_cost
-from service.repository.models.generator import Generator
+from service.repository.models.generator import Generator, with_tokens
 from service.state import State
 from service.store.stored_request import StoredRequest
 
@@ -98,11 +98,13 @@ async def generate(
     languages = served.language_tokens(options)
     if options.num_return_sequences is None and (events is None or show is None):
         options = options.model_copy(update={"num_return_sequences": 1})  # whatever the model's own
+    if options.bad_words:
+        options = await asyncio.to_thread(with_tokens, served, options)
     served.search(options)  # refuses what cannot be searched before anything is done
     _check_options(call, options, events if show else None)
     count, texts = len(call.inputs), options.texts(served.generation)
     if count * texts > max(count, state.settings.max_inputs):
-        most = state.settings.max_inputs // count
+        most = max(1, state.settings.max_inputs // count)
         raise Unacceptable(f"num_return_sequences: at most {most} of {count} inputs, given {texts}")
     for number, given in enumerate(call.inputs):
         if not isinstance(given, bytes):
@@ -122,7 +124,7 @@ async def generate(
     space = Space(state.settings.max_image_pixels, len(prompts))
     with contextlib.ExitStack() as explaining, contextlib.ExitStack() as generating:
         explaining.enter_context(served.attention_budget.permit(maps, caller, len(prompts)))
-        generating.enter_context(served.prediction_budget.permit(tokens, caller, len(prompts)))
+        generating.enter_context(served.prediction_budget.permit(tokens, caller, len(prompts) * texts))
         explaining.enter_context(permit_decoding(pending, caller))
         if options.stream and events and show:  # as was checked
             (prompt,) = prompts

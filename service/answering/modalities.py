@@ -104,7 +104,7 @@ class Texts:
     def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
         """Return estimates by the number of characters."""
         return [
-            {self._inputs.axis: self._inputs.tokenizer.estimated_tokens(one)}
+            {self._inputs.axis: self._inputs.tokenizer.estimated_tokens(one, prompt=self._inputs.rule.prompt)}
             for one in given
             if not isinstance(one, bytes)
         ]

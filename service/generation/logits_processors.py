@@ -14,6 +14,9 @@ from service.generation.token_selection import Hypothesis, LogProbabilities, Tok
 
 Tokens: TypeAlias = npt.NDArray[np.int64]
 
+MOST_DECAY = 1e30
+"""More than the size of any score: a decay of more ends a text just as surely."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -113,7 +116,8 @@ def _decay(scores: LogProbabilities, step: Step) -> None:
     """Raise the scores of end tokens by a share of their size, which grows with every token."""
     _, factor = step.rules.length_decay or (0, 1.0)
     ends = scores[:, step.rules.ends]
-    scores[:, step.rules.ends] += np.where(np.isfinite(ends), np.abs(ends) * (factor**step.decays - 1), 0.0)
+    share = min(np.float64(factor) ** step.decays, MOST_DECAY) - 1
+    scores[:, step.rules.ends] += np.where(np.isfinite(ends), np.abs(ends) * share, 0.0)
 
 
 def _force(scores: LogProbabilities, token: int) -> None:

@@ -91,7 +91,7 @@ class _Avif:
                 yield number, name
 
     def _places(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the number of each item, how its place is counted, where it begins, and how long its first part is."""
+        """Yield the number of each item, how its place is counted, where it begins, and how long it is."""
         if start == end:
             return
         version, sizes, more = self._data[start], self._data[start + 4], self._data[start + 5]
@@ -106,16 +106,18 @@ class _Avif:
             return int.from_bytes(self._data[at - size : at], "big")
 
         for _ in range(take(wide)):
+            self._step()
             item = take(wide)
             method = take(2) & 15 if version else 0
             take(2)
             base = take(more >> 4)
-            for part in range(take(2)):
-                self._step()
+            parts = take(2)
+            if parts > 1 or method > 1:  # in pieces, or within another item: what they hold is not known
+                raise IndexError
+            for _ in range(parts):
                 take(more & 15 if version else 0)
                 begin, length = take(sizes >> 4), take(sizes & 15)
-                if part == 0:
-                    yield item, method, base + begin, length
+                yield item, method, base + begin, length
 
     def _units(self, at: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the size of each sequence among the units of AV1."""

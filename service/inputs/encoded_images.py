@@ -37,6 +37,7 @@ async def decode_images(subject: str, texts: Sequence[str], settings: Settings) 
     for number, (text, start) in enumerate(zip(texts, starts, strict=True)):
         with about_input(number, len(texts)):
             images.append(await _decode_base64(subject, text, start))
+            check_image(len(images[-1]), settings)
     return images
 
 

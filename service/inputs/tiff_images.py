@@ -21,9 +21,12 @@ def check_tiff(image: TiffImagePlugin.TiffImageFile, most: int) -> int:
     a smaller copy in place of the image.
     """
     tags = image.tag_v2
-    width, height = (int(tags.get(tag, 0)) for tag in (TILE_WIDTH, TILE_HEIGHT))
+    try:
+        width, height, subfile = (int(tags.get(tag, 0)) for tag in (TILE_WIDTH, TILE_HEIGHT, SUBFILE))
+    except (TypeError, ValueError) as error:  # a tag may hold a text, or several numbers
+        raise Unacceptable("image: a TIFF must have whole numbers as sides of its tiles, given others") from error
     check_pixels(width, height, most)
-    if tags.get(SUBFILE, 0) & REDUCED:
+    if subfile & REDUCED:
         raise Unacceptable(
             "image: a TIFF must begin with the image, given one that begins with a smaller copy of it, as raw "
             "photographs do; send it as JPEG or PNG"

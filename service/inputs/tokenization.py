@@ -145,13 +145,13 @@ class TextTokenizer:
         unknown = getattr(self._tokenizer.model, "unk_token", None)  # a Unigram model does not name its own
         return self.piece(index) in (unknown, "<unk>")
 
-    def estimated_tokens(self, text: Text, *, any_length: bool = False) -> int:
-        """Return how many tokens a text probably has, without special ones, judging by the texts so far.
+    def estimated_tokens(self, text: Text, *, prompt: str = "", any_length: bool = False) -> int:
+        """Return how many tokens a text behind a prompt probably has, without special ones, judging by texts so far.
 
         Unless `any_length`, it has no more than the model takes.
         """
         characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
-        likely = int(characters * self._tokens / self._characters) if self._characters else 0
+        likely = int((len(prompt) + characters) * self._tokens / self._characters) if self._characters else 0
         return likely if any_length else min(likely, self._limit)
 
     def text_of(self, index: int, piece: str = "") -> str:

@@ -110,8 +110,14 @@ class GenerateOptions(LanguageOptions):
         return self.num_beams or (1 if draws or self.temperature == 0 else generation.num_beams)
 
     def texts(self, generation: Generation) -> int:
-        """Return how many texts are answered of an input."""
-        return self.num_return_sequences or generation.num_return_sequences
+        """Return how many texts are answered of an input.
+
+        The model's own number is not asked for: a stream is of one, and no more are answered than beams find.
+        """
+        if self.num_return_sequences or self.stream:
+            return self.num_return_sequences or 1
+        own, beams = generation.num_return_sequences, self.beams(generation)
+        return own if beams == 1 and self.sampling(generation.sampling) else min(own, beams)
 
     def check_size(self, tokens: int, limit: int) -> None:
         """Raise TooLarge if the alternatives of `tokens` tokens would exceed a limit in bytes."""

@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from contract.artifact import read_artifact
+from contract.generation import Sampling
 from model.architectures.vit import DIGITS_MEAN as MEAN
 from model.architectures.vit import DIGITS_STD as STD
 from model.catalogue import bundled
@@ -82,7 +83,8 @@ def test_a_model_that_samples_where_a_request_does_not_say_tells_how(client, lig
     manifest["generation"]["sampling"] = {"temperature": 2.0, "top_k": 5, "top_p": None, "by_default": True}
     file.write_text(json.dumps(manifest))
     with in_process(light_copy) as other:
-        assert other.get("/v1/models/dates").json()["sampling"] == manifest["generation"]["sampling"]
+        told = Sampling(**manifest["generation"]["sampling"]).model_dump()
+        assert other.get("/v1/models/dates").json()["sampling"] == told
 
 
 def test_metrics_are_histograms_of_every_stage(client):

@@ -453,6 +453,13 @@ def _(client):
     assert document(client, GENERATE, inputs="a", alternatives=21).status_code == 422
 
 
+@line("many texts of an input, many words to avoid, a penalty of an extreme size")
+def _(client):
+    drawn = {"num_return_sequences": 129, "top_k": 4}
+    for options in (drawn, {"bad_words": ["a"] * 65}, {"bad_words": ["a" * 257]}, {"repetition_penalty": 101}):
+        assert document(client, GENERATE, inputs="a", **options).status_code == 422
+
+
 @line("many points of a path of gradients, or many targets")
 def _(client):
     url = "/v1/models/digits/attention?method=integrated"

@@ -36,7 +36,7 @@ TEXTS: Refused = {
 }
 VECTORS: Refused = {
     **TEXTS,
-    "prompt_name": ((), "models have no prompts here; put one before the text"),
+    "prompt_name": ((), "the model's default prompt, if it has one, is put before every text"),
     "encoding_format": (("float",), "vectors are lists of numbers here; /v1/embeddings answers base64 too"),
 }
 WEIGHED = "probabilities of tokens that occurred already are not changed"
@@ -128,7 +128,11 @@ class GenerationParameters(GenerateOptions):
             "target_language": self.target_language or self.tgt_lang,
         }
         words = {"bad_words": (*(self.bad_words or ()), *(self.bad_words_ids or ())) or None}
-        options = GenerateOptions(**self.model_dump(include=set(GenerateOptions.model_fields)) | languages | words)
+        options = parse(
+            GenerateOptions,
+            self.model_dump(include=set(GenerateOptions.model_fields)) | languages | words,
+            strings=False,
+        )
         if self.do_sample is None:
             return options
         if not self.do_sample and options.samples:

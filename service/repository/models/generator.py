@@ -201,10 +201,9 @@ class Generator(ServedModel):
         if options.no_repeat_ngram_size is not None:
             changed["no_repeat_ngram"] = options.no_repeat_ngram_size
         if options.bad_words:
-            vocabulary = int(self.sessions["decode"].graph.outputs[0].axes[-1])
-            avoided = _tokens_of(options.bad_words, self.target_tokenizer, vocabulary)
             ends = {(end,) for end in generation.ends}  # an end token alone is no bad word, as in the reference
-            changed["bad_words"] = (*generation.bad_words, *sorted(avoided - ends))
+            avoided = (tokens for tokens in options.bad_words if not isinstance(tokens, str) and tokens not in ends)
+            changed["bad_words"] = (*generation.bad_words, *avoided)
         return generation.model_copy(update=changed) if changed else generation
 
     def finished(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> ModelInput:
@@ -274,6 +273,13 @@ def _judged(found: Hypothesis, generation: Generation, limit: int) -> Hypothesis
     """Return a target that knows whether it was cut."""
     forced = generation.forced_last is not None and len(found.tokens) == limit
     return found._replace(cut=forced or found.tokens[-1] not in generation.ends)
+
+
+def with_tokens(served: Generator, options: GenerateOptions) -> GenerateOptions:
+    """Return options whose words are tokens, which takes a while. Raises Unacceptable for tokens it has not."""
+    vocabulary = int(served.sessions["decode"].graph.outputs[0].axes[-1])
+    avoided = _tokens_of(options.bad_words or (), served.target_tokenizer, vocabulary)
+    return options.model_copy(update={"bad_words": tuple(sorted(avoided)) or None})
 
 
 def _tokens_of(

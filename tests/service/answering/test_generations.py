@@ -58,6 +58,17 @@ def test_alternatives_are_counted_before_anything_runs(artifacts):
         assert len(json.dumps([token["alternatives"] for token in one])) < 20_000
 
 
+def test_words_to_avoid_become_tokens_once_a_request(artifacts, monkeypatch):
+    asked = []
+    body = {"inputs": ["3 May 2021", "4 May 2021"], "bad_words": ["7"], "top_k": 4, "num_return_sequences": 3}
+    with inside(artifacts) as (client, models):
+        tokenizer = models["dates"].target_tokenizer
+        spellings = tokenizer.spellings
+        monkeypatch.setattr(tokenizer, "spellings", lambda word: asked.append(word) or spellings(word))
+        assert client.post("/v1/models/dates/generate", json=body).status_code == 200
+    assert asked == ["7"]
+
+
 def test_a_stream_with_steps_is_admitted_for_a_run_of_each_token(artifacts, monkeypatch):
     admitted = []
     body = {

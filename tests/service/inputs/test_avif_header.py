@@ -72,6 +72,12 @@ def test_every_form_of_a_sequence_header_is_read(form, sized, inside):
         assert avif_size(box(b"meta", bytes(4) + parts + place(len(meta) + 8)) + box(b"mdat", unit)) == (4096, 2048)
 
 
+def test_an_item_in_pieces_is_not_guessed():
+    item = struct.pack(">HHHHIIII", 7, 0, 0, 2, 0, 1, 1, 1)
+    with pytest.raises(IndexError):
+        avif_size(box(b"meta", bytes(4) + box(b"iloc", struct.pack(">B3xBBH", 1, 0x44, 0, 1) + item)))
+
+
 def test_what_is_no_av1_is_not_read_as_such():
     data = encoded(Image.new("RGB", (40, 30)), "AVIF", speed=10, xmp=b"\x0a\x0b\x00\x00\x00\x02\xff\xff" * 9)
     assert avif_size(data) == (40, 30)
@@ -83,6 +89,7 @@ def test_boxes_without_end_are_given_up_at_once():
         box(b"free", b"") * 10**6,
         box(b"meta", bytes(4) + box(b"iprp", box(b"ipco", box(b"ispe", bytes(12)) * 10**5))),
         LARGE[:32] + struct.pack(">I", 4) + LARGE[36:],
+        box(b"meta", bytes(4) + box(b"iloc", struct.pack(">B3xBBI", 2, 0, 0, 2**31) + bytes(10**6))),
     ):
         with pytest.raises(IndexError):
             avif_size(data)

@@ -127,6 +127,7 @@ REFUSED = {
     "32 bits": (encoded(Image.new("I", (9, 7), 70_000), "TIFF"), "samples without a sign"),
     "signed": (tiff(samples(16), GREY, 16, more=[(339, 3, [2])]), "samples without a sign"),
     "lab": (tiff(samples(8, 3), LAB), "samples without a sign"),
+    "a text for a number": (tiff(samples(8), GREY, more=[(254, 2, [65, 0])]), "whole numbers as sides of its tiles"),
     "a smaller copy": (tiff(samples(8, 3), RGB, more=[(254, 4, [1])]), "given one that begins with a smaller copy"),
 }
 

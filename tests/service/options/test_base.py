@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.generation import Sampling
+from contract.generation import Generation, Sampling
 from service.errors import Unacceptable
 from service.options.base import parse
 from service.options.generation import GenerateOptions
@@ -52,3 +52,21 @@ def test_why_no_words_stop_a_text_is_said(name, given):
 )
 def test_what_a_request_does_not_say_is_the_models_default(given, default, wanted):
     assert GenerateOptions(**given).sampling(default) == wanted
+
+
+THREE = Generation(start=1, end=2, max_new_tokens=9, caches=(), memory=(), sampling=DRAWS, num_return_sequences=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "texts"),
+    [
+        ({}, 3),
+        ({"stream": True}, 1),
+        ({"temperature": 0}, 1),
+        ({"num_beams": 2}, 2),
+        ({"num_beams": 4}, 3),
+        ({"num_return_sequences": 2}, 2),
+    ],
+)
+def test_a_model_that_answers_several_texts_refuses_no_request_that_does_not_ask_for_them(asked, texts):
+    assert GenerateOptions(**asked).texts(THREE) == texts

@@ -499,6 +499,7 @@ def test_a_language_may_have_one_name(given):
     ("parameters", "said"),
     [
         ({"adapter_id": "a"}, "adapter_id: is not served; "),
+        ({"bad_words": ["a"] * 40, "bad_words_ids": [[1]] * 40}, "bad_words: "),
         ({"best_of": 2}, "best_of: must be 1; num_return_sequences answers all that are drawn"),
         ({"best_of": True}, "best_of: must be 1; "),
         (
