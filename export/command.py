@@ -65,7 +65,7 @@ def _export(arguments: argparse.Namespace) -> int:
         opened: dict[str, Checkpoint] = {}
         for name in arguments.names:  # before PyTorch is loaded, which takes longer
             if name not in BUNDLED:
-                opened[name] = _opened(name, arguments.revision)
+                opened[name] = _opened(name, arguments)
         with waiting("loading PyTorch"):
             importlib.import_module("export.dry_run" if arguments.dry_run else "export.pipeline")
         for name in arguments.names:
@@ -90,11 +90,15 @@ def _export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str, revision: str | None) -> Checkpoint:
-    """Return an opened checkpoint of a known type, without PyTorch. Raises CheckpointError."""
-    from export.checkpoints.reading.checkpoint import open_checkpoint
+def _opened(name: str, arguments: argparse.Namespace) -> Checkpoint:
+    """Return an opened checkpoint of a known type and task, without PyTorch. Raises CheckpointError."""
+    from export.checkpoints.families import check_type
+    from export.checkpoints.reading.checkpoint import open_checkpoint, without_keys
 
-    return open_checkpoint(name, revision, _check_type)
+    def check(config: Mapping[str, Any]) -> None:
+        check_type(without_keys(config, arguments.ignore), arguments.task)
+
+    return open_checkpoint(name, arguments.revision, check)
 
 
 def _make(name: str, source: Source, arguments: argparse.Namespace) -> None:
@@ -103,9 +107,12 @@ def _make(name: str, source: Source, arguments: argparse.Namespace) -> None:
     without = arguments.without if kept is None else [one for one in METHODS_TO_LEAVE_OUT if one not in kept]
     extent: Extent = "full" if name in BUNDLED else arguments.verify
     if arguments.dry_run:
+        from export.cost import check_room
         from export.dry_run import describe
 
         say(describe(source, arguments.to / source.name / arguments.version, arguments.precision, without, extent))
+        folder = next(one for one in (arguments.to.absolute(), *arguments.to.absolute().parents) if one.exists())
+        check_room(source, arguments.precision, extent, folder)
         return
     from export.graphs.tracing.torch_export import DEFAULT_OPSET
     from export.pipeline import export
@@ -317,7 +324,7 @@ def _list() -> str:
 def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namespace) -> Source:
     """Return the source of an opened checkpoint, or of a bundled model. Raises ExportError."""
     from export.checkpoints.building.canvas import about_canvas
-    from export.checkpoints.building.family import ExportOptions, without_keys
+    from export.checkpoints.building.family import ExportOptions
     from export.checkpoints.families import FAMILIES
     from export.token_limit import with_max_tokens
 
@@ -328,12 +335,10 @@ def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namesp
     if not re.fullmatch(NAME, target):
         raise CheckpointError("--name: is needed, since NAME has no letter or digit to make one of")
     kind = str(checkpoint.config["model_type"])
-    family = FAMILIES[kind]
-    family.check_architectures(without_keys(checkpoint.config, arguments.ignore), arguments.task)
     options = ExportOptions(target, arguments.task, arguments.image_size, tuple(arguments.ignore))
     try:
         with waiting(f"{target}: reading {len(checkpoint.tensors)} tensors"):
-            source = family.source(checkpoint, options)
+            source = FAMILIES[kind].source(checkpoint, options)
     except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
         raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
     say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
@@ -379,12 +384,3 @@ def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
     if not found.examples:
         say("  no examples: the service's page has none to show; see --example")
     return found
-
-
-def _check_type(config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for a configuration whose type is not supported."""
-    from export.checkpoints.families import FAMILIES
-
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        raise CheckpointError(f"config.json: model_type must be one of {', '.join(FAMILIES)}, given {str(kind)[:64]!r}")

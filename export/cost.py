@@ -47,16 +47,26 @@ def announce(source: Source, precision: Precision, extent: Extent, folder: Path)
     size, memory = file_bytes(source, precision), memory_bytes(source, extent)
     count = sum(_numbers(source).values())
     say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
-    needed, disk = size * DISK_MARGIN, shutil.disk_usage(folder).free
+    check_room(source, precision, extent, folder)
+    say(f"  takes     about {memory / 1e9:.1f} GB of memory, and {format_time(seconds(source, extent))} to verify")
+
+
+def check_room(source: Source, precision: Precision, extent: Extent, folder: Path) -> None:
+    """Raise CheckpointError if disk or memory have no room for an export, and say what would help."""
+    needed, disk = file_bytes(source, precision) * DISK_MARGIN, shutil.disk_usage(folder).free
     if needed > disk:
         raise CheckpointError(f"--to: needs {needed / 1e6:.0f} MB, the disk has {disk / 1e6:.0f} MB")
-    free, longest = free_bytes(), source.verified_longest
-    if longest and free is not None and memory > free:
+    free, memory, held = free_bytes(), memory_bytes(source, extent), held_bytes(source)
+    if free is None or memory <= free:
+        return
+    has = f"this machine has {free / 1e9:.1f} GB free"
+    if held > free:
+        raise CheckpointError(f"NAME: needs about {held / 1e9:.1f} GB of memory to be verified at all, {has}")
+    if longest := source.verified_longest:
         raise CheckpointError(
             f"--max-tokens: texts of {longest['source']} tokens need about {memory / 1e9:.1f} GB of memory to be "
-            f"verified, this machine has {free / 1e9:.1f} GB free; give fewer"
+            f"verified, {has}; give fewer"
         )
-    say(f"  takes     about {memory / 1e9:.1f} GB of memory, and {format_time(seconds(source, extent))} to verify")
 
 
 def format_time(seconds: float) -> str:
@@ -81,7 +91,12 @@ def memory_bytes(source: Source, extent: Extent) -> int:
     padded = rounds_of(source, extent)[-1][-1].sizes
     maps = BYTES_PER_WEIGHT * padded["batch"] * _weights(source, padded)
     longest = BYTES_PER_SCORE * _scores(source, source.verified_longest or padded)
-    return LIBRARIES_BYTES + BYTES_PER_PARAMETER * sum(_numbers(source).values()) + max(maps, longest)
+    return held_bytes(source) + max(maps, longest)
+
+
+def held_bytes(source: Source) -> int:
+    """Return the part of an export's memory that is held whatever is compared: the libraries and the weights."""
+    return LIBRARIES_BYTES + BYTES_PER_PARAMETER * sum(_numbers(source).values())
 
 
 def seconds(source: Source, extent: Extent) -> float:
@@ -104,7 +119,9 @@ def free_bytes() -> int | None:
         return None
     try:
         limit, used = (int((CONTROL_GROUP / f"memory.{what}").read_text()) for what in ("max", "current"))
-    except (OSError, ValueError):  # there is no group, or no limit
+        held = dict(line.split() for line in (CONTROL_GROUP / "memory.stat").read_text().splitlines())
+        used -= int(held["file"])  # of files, which the system drops where memory is needed
+    except (OSError, ValueError, KeyError):  # there is no group, or no limit
         return free
     return min(free, limit - used)
 

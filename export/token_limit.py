@@ -2,7 +2,10 @@
 
 import dataclasses
 
+from tokenizers import Tokenizer
+
 from contract.input_rules import TextRule
+from export.checkpoints.reading.tokenizers.tokenizer import check_room
 from export.errors import CheckpointError
 from export.plan import Source
 
@@ -13,7 +16,8 @@ USUAL_MAX_TOKENS = 2048
 def with_max_tokens(source: Source, asked: int | None) -> Source:
     """Return a source whose texts, and what it generates, have at most as many tokens as are asked for.
 
-    Its tokenizer, its positions or its settings may allow fewer. Raises CheckpointError if it reads no text.
+    Its tokenizer, its positions or its settings may allow fewer. Raises CheckpointError if it reads no text, or if so
+    few leave no room for one.
     """
     if source.text is None:
         if asked is not None:
@@ -21,10 +25,12 @@ def with_max_tokens(source: Source, asked: int | None) -> Source:
         return source
     most = asked or USUAL_MAX_TOKENS
     text = source.text.model_copy(update={"max_tokens": min(source.text.max_tokens, most)})
+    if source.tokenizer:
+        check_room(text, Tokenizer.from_str(source.tokenizer), "--max-tokens")
     generation = source.generation and source.generation.model_copy(
         update={
             name: min(given, most)
-            for name in ("max_new_tokens", "default_new_tokens")
+            for name in ("max_new_tokens", "default_new_tokens", "default_length", "min_new_tokens", "min_length")
             if (given := getattr(source.generation, name)) is not None
         }
     )

@@ -69,12 +69,14 @@ MAY_KNOW = {
     "export.presentation": "errors examples plan",
     "export.packaged": "checkpoints errors plan",
     "export.bundled": "checkpoints errors packaged plan presentation tasks",
-    "export.token_limit": "errors plan",
+    "export.token_limit": "checkpoints errors plan",
     "export.cost": "checks errors plan progress",
     "export.dry_run": "checks cost plan",
     "export.verification": "checks graphs pack plan progress",
     "export.pipeline": "checks cost errors graphs pack plan progress tasks traced verification",
-    "export.command": ("bundled checkpoints checks dry_run errors examples graphs pipeline plan progress token_limit"),
+    "export.command": (
+        "bundled checkpoints checks cost dry_run errors examples graphs pipeline plan progress token_limit"
+    ),
     "export.__main__": "",
 }
 """Rooms, and modules beside them: each may import these of its package, and nothing else of it."""

@@ -33,6 +33,7 @@ TESTED_ELSEWHERE = {
     "export/checkpoints/reading/tokenizers/sentencepiece_model.py": (
         "tests/export/checkpoints/reading/tokenizers/test_marian.py"
     ),
+    "export/checkpoints/reading/architectures.py": "tests/export/checkpoints/test_layouts.py",
     "export/checkpoints/reading/generation_config.py": "tests/export/checkpoints/test_layouts.py",
     "export/checkpoints/building/image_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/building/sequence_family.py": "tests/end_to_end/test_families_over_http.py",

@@ -28,6 +28,11 @@ def test_without_a_limit_texts_have_no_more_than_usual():
     assert limits(with_max_tokens(source, 2500))[0] == 2500
 
 
+def test_a_limit_that_leaves_no_room_for_a_text_is_refused():
+    with pytest.raises(CheckpointError, match="--max-tokens: must leave room for a text in 1 tokens, given 2 with one"):
+        with_max_tokens(translator(), 1)
+
+
 def test_a_limit_is_refused_for_a_model_that_reads_no_text():
     assert with_max_tokens(classifier(), None).text is None
     with pytest.raises(CheckpointError, match="--max-tokens: is for models that read text"):

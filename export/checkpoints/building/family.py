@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,7 +17,8 @@ from contract.artifact import sha256
 from contract.manifest import Task
 from export.checkpoints.building.size_limit import SizeLimit
 from export.checkpoints.building.tensor_names import UNUSED, Names, fill_parameters, rename_tensors
-from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
+from export.checkpoints.reading.architectures import named_in, task_of
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint, without_keys
 from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Config
 from export.errors import CheckpointError
 from export.plan import Source
@@ -37,21 +38,6 @@ class ExportOptions:
     """Height and width in pixels; by default the checkpoint's own."""
     ignored: tuple[str, ...] = ()
     """Keys of the configurations that the user declares irrelevant."""
-
-
-ARCHITECTURES: tuple[tuple[str, Task], ...] = (
-    ("ForImageClassificationWithTeacher", "image-classification"),
-    ("ForImageClassification", "image-classification"),
-    ("ForObjectDetection", "object-detection"),
-    ("ForSequenceClassification", "text-classification"),
-    ("ForMaskedLM", "fill-mask"),
-    ("ForPreTraining", "fill-mask"),
-    ("LMHeadModel", "text-generation"),
-    ("MTModel", "text2text-generation"),
-    ("ForConditionalGeneration", "text2text-generation"),
-    ("Model", "feature-extraction"),
-)
-"""Ending of the class that a checkpoint was saved from -> the task of that class."""
 
 
 @dataclass(frozen=True)
@@ -118,25 +104,6 @@ class Family(ABC, Generic[C]):
             message = first["msg"].removeprefix("Value error, ")
             raise CheckpointError(f"{CONFIG}: {key}: {message}, given {str(first['input'])[:64]!r}") from error
 
-    def check_architectures(self, config: Mapping[str, Any], requested: Task | None) -> None:
-        """Raise CheckpointError if a configuration names only architectures of tasks that are not supported.
-
-        A task that is `requested` is tried whatever they are. An architecture without a head is none of them.
-        """
-        named = _architectures(config)
-        if requested is None and named and not any(self._task_of(one) or one.endswith("Model") for one in named):
-            endings = [f"...{ending} ({task})" for ending, task in ARCHITECTURES if task in self.tasks]
-            body = ", or add --task feature-extraction for the body alone" if "feature-extraction" in self.tasks else ""
-            raise CheckpointError(
-                f"{CONFIG}: architectures: {', '.join(named)[:200]} is not supported; "
-                f"of {self.model_type} there are {', '.join(endings)}{body}"
-            )
-
-    def _task_of(self, architecture: str) -> Task | None:
-        """Return the task of an architecture, if the family has it."""
-        task = next((task for ending, task in ARCHITECTURES if architecture.endswith(ending)), None)
-        return task if task in self.tasks else None
-
     def task(self, checkpoint: Checkpoint, requested: Task | None) -> Task:
         """Return the task to export for: the requested one or, by default, the one that the checkpoint is for.
 
@@ -151,8 +118,8 @@ class Family(ABC, Generic[C]):
         declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
         if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
             return "feature-extraction"
-        for architecture in _architectures(checkpoint.config):
-            if task := self._task_of(architecture):
+        for architecture in named_in(checkpoint.config):
+            if task := task_of(architecture, self.tasks):
                 return task
         raise CheckpointError(
             f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
@@ -185,17 +152,6 @@ class Family(ABC, Generic[C]):
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the tensors by our names, with the changes that the module needs; by default none."""
         return tensors
-
-
-def without_keys(config: Mapping[str, Any], ignored: Collection[str]) -> dict[str, Any]:
-    """Return a configuration without the keys that the user declares irrelevant."""
-    return {key: value for key, value in config.items() if key not in ignored}
-
-
-def _architectures(config: Mapping[str, Any]) -> list[str]:
-    """Return the classes that a configuration names."""
-    named = config.get("architectures")
-    return [str(one) for one in named] if isinstance(named, list) else []
 
 
 def made_by(family: str, sizes: object, checkpoint: Checkpoint, unused: list[str]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contract.manifest import Task
-from export.checkpoints.building.family import ExportOptions, Family, made_by, without_keys
+from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.tensor_names import Names
-from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint, without_keys
 from export.checkpoints.reading.config import Activation, Config, Depth, Epsilon, Size
 from export.checkpoints.reading.preprocessor_config import processed_size, read_image_rule
 from export.errors import CheckpointError

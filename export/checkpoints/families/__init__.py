@@ -6,20 +6,42 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from contract.manifest import Task
+from export.checkpoints.reading.architectures import check_architectures
+from export.checkpoints.reading.checkpoint import CONFIG
+from export.errors import CheckpointError
+
 if TYPE_CHECKING:
     from export.checkpoints.building.family import Family
 
-FILES = {
-    **{name: name for name in ("vit", "deit", "dinov2", "swin", "swinv2")},
-    "dinov2_with_registers": "dinov2",
-    "detr": "detr",
-    "table-transformer": "table_transformer",
-    **{name: name for name in ("conditional_detr", "yolos", "bert", "roberta")},
-    "xlm-roberta": "roberta",
-    "camembert": "roberta",
-    **{name: name for name in ("distilbert", "mpnet", "gpt2", "marian", "bart", "mbart", "pegasus", "m2m_100")},
+IMAGES: tuple[Task, ...] = ("image-classification", "feature-extraction")
+OBJECTS: tuple[Task, ...] = ("object-detection",)
+TEXTS: tuple[Task, ...] = ("text-classification", "fill-mask", "feature-extraction")
+CONTINUED: tuple[Task, ...] = ("text-generation",)
+SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
+
+LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
+    **{name: (name, IMAGES) for name in ("vit", "deit", "dinov2", "swin", "swinv2")},
+    "dinov2_with_registers": ("dinov2", IMAGES),
+    "detr": ("detr", OBJECTS),
+    "table-transformer": ("table_transformer", OBJECTS),
+    **{name: (name, OBJECTS) for name in ("conditional_detr", "yolos")},
+    **{name: (name, TEXTS) for name in ("bert", "roberta")},
+    **dict.fromkeys(("xlm-roberta", "camembert"), ("roberta", TEXTS)),
+    **{name: (name, TEXTS) for name in ("distilbert", "mpnet")},
+    "gpt2": ("gpt2", CONTINUED),
+    **{name: (name, SEQUENCES) for name in ("marian", "bart", "mbart", "pegasus", "m2m_100")},
 }
-"""`model_type` -> the file of its family. What a folder is can be said without PyTorch, which the files need."""
+"""`model_type` -> the file of its family, and its tasks. So much of a folder is said without PyTorch, which the files
+need."""
+
+
+def check_type(config: Mapping[str, Any], requested: Task | None) -> None:
+    """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in LISTED:
+        raise CheckpointError(f"{CONFIG}: model_type must be one of {', '.join(LISTED)}, given {str(kind)[:64]!r}")
+    check_architectures(kind, LISTED[kind][1], config, requested)
 
 
 class _Families(Mapping[str, "Family[Any]"]):
@@ -27,20 +49,20 @@ class _Families(Mapping[str, "Family[Any]"]):
 
     def __getitem__(self, name: str) -> Family[Any]:
         """Return a family. Raises KeyError if there is none of that name."""
-        module = importlib.import_module(f"{__name__}.{FILES[name]}")
+        module = importlib.import_module(f"{__name__}.{LISTED[name][0]}")
         return next(one for one in vars(module).values() if getattr(one, "model_type", None) == name)
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is a family of that name, which is not loaded."""
-        return name in FILES
+        return name in LISTED
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names, in the order of lists."""
-        return iter(FILES)
+        return iter(LISTED)
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(FILES)
+        return len(LISTED)
 
 
 FAMILIES: Mapping[str, Family[Any]] = _Families()

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,7 +121,10 @@ def open_checkpoint(
     folder = Path(name)
     origin: dict[str, str] = {}
     if not folder.is_dir():
-        folder, origin = _download(name, revision)
+        folder, origin = _download(name, revision, [CONFIG])
+        if (folder / CONFIG).is_file():
+            check(_read_config(folder))  # before gigabytes are downloaded
+        folder, origin = _download(name, origin["revision"], DOWNLOADED_FILES)
     elif revision is not None:
         raise CheckpointError("--revision: is for names on the hub, given a folder")
     if not (folder / CONFIG).is_file() and (folder / ADAPTER).is_file():
@@ -131,14 +134,19 @@ def open_checkpoint(
         )
     if not (folder / CONFIG).is_file():
         raise CheckpointError(f"{CONFIG}: must be in the checkpoint's folder, and is not")
-    config = read_json(folder / CONFIG)
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{CONFIG}: must be a JSON object")
+    config = _read_config(folder)
     check(config)
     found = _locate_tensors(folder)
     match = WRAPPERS.match(next(iter(found), ""))
     wrapper = match[0] if match and all(name.startswith(match[0]) for name in found) else ""
     return Checkpoint(folder, config, {name.removeprefix(wrapper): at for name, at in found.items()}, origin, wrapper)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{CONFIG}: must be a JSON object")
+    return config
 
 
 def read_json(file: Path) -> Any:  # noqa: ANN401 # whatever JSON holds
@@ -154,13 +162,18 @@ def read_json(file: Path) -> Any:  # noqa: ANN401 # whatever JSON holds
         raise CheckpointError(f"{file.name}: cannot be read as JSON: {error}") from error
 
 
-def _download(name: str, revision: str | None) -> tuple[Path, dict[str, str]]:
+def without_keys(config: Mapping[str, Any], ignored: Collection[str]) -> dict[str, Any]:
+    """Return a configuration without the keys that the user declares irrelevant."""
+    return {key: value for key, value in config.items() if key not in ignored}
+
+
+def _download(name: str, revision: str | None, files: Collection[str]) -> tuple[Path, dict[str, str]]:
     if Path(name).is_file():
         raise CheckpointError("NAME: must be the checkpoint's folder, given a file in it")
     if name.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
         raise CheckpointError("NAME: is no bundled model and no folder, and cannot be a name on the hub")
     try:
-        folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(DOWNLOADED_FILES)))
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except GatedRepoError as error:
         raise CheckpointError("NAME: the hub asks who you are; accept its terms there, then: hf auth login") from error
     except RevisionNotFoundError as error:

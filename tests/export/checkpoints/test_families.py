@@ -7,7 +7,7 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from contract.artifact import read_artifact
-from export.checkpoints.families import FAMILIES
+from export.checkpoints.families import FAMILIES, LISTED
 from export.checkpoints.reading.config import ACTIVATIONS
 from export.checkpoints.reading.tokenizers.classes import CLASSES as ROWS
 from tests.conftest import ROOT
@@ -35,6 +35,7 @@ def test_the_documentation_lists_every_family_with_its_tasks():
     assert listed.keys() == FAMILIES.keys()
     for name, family in FAMILIES.items():
         assert re.findall(r"[a-z0-9]+-[a-z-]+", listed[name]) == [*family.tasks], name
+        assert LISTED[name][1] == family.tasks, name
 
 
 FROM_PIECES = {"marian", "mbart", "pegasus", "m2m_100"}

@@ -265,12 +265,18 @@ def text_rule(
         prompts=dict(prompts),
         default_prompt=default_prompt,
     )
-    if rule.prompt and (count := len(tokenizer.encode(f"{rule.prompt} a").ids)) > rule.max_tokens:
-        raise CheckpointError(
-            f"the prompt {default_prompt!r}: must leave room for a text in {rule.max_tokens} tokens, "
-            f"given {count} with one"
-        )
+    if rule.prompt:
+        check_room(rule, tokenizer, f"the prompt {default_prompt!r}")
     return rule
+
+
+def check_room(rule: TextRule, tokenizer: Tokenizer, subject: str) -> None:
+    """Raise CheckpointError if a rule's prompt and the special tokens leave no room for a text within its limit."""
+    needed = len(tokenizer.encode(f"{rule.prompt} a").ids)
+    if needed > rule.max_tokens:
+        raise CheckpointError(
+            f"{subject}: must leave room for a text in {rule.max_tokens} tokens, given {needed} with one"
+        )
 
 
 def config_prompt(checkpoint: Checkpoint) -> dict[str, Any]:
