@@ -27,7 +27,7 @@ def tiff(samples, photometric, bits=8, order="<", *, deflate=False, more=()):
     directory, behind = 8 + 2 + 12 * len(tags) + 4, b""
     entries = {}
     for tag, (kind, values) in sorted(tags.items()):
-        value = struct.pack(order + {3: "H", 4: "I"}[kind] * len(values), *values)
+        value = struct.pack(order + {2: "B", 3: "H", 4: "I"}[kind] * len(values), *values)
         if len(value) > 4:
             behind += value
             value = struct.pack(order + "I", directory + len(behind) - len(value))
