@@ -11,6 +11,7 @@ from service.api.open_inference import routes as open_inference
 from service.api.openai import routes as openai
 from service.api.openai.errors import Errors, error_of_models
 from service.api.page import routes as page
+from service.api.rerankers import routes as rerankers
 from service.http.problems import ErrorForm, problem
 
 ROUTERS = (
@@ -19,6 +20,7 @@ ROUTERS = (
     open_inference.router,
     open_inference.index,
     openai.router,
+    rerankers.router,
     pipelines.router,
     tei.router,
 )
@@ -28,6 +30,7 @@ ADMIN_PORT_ROUTERS = (*ADMIN_ROUTERS, open_inference.index)
 MODELS, MODEL = "/v1/models", "/v1/models/"
 ATTENTION = "/v1/attention/"
 OPENAI_ERRORS = Errors()
+OF_PATHS: dict[str, ErrorForm] = {**openai.ERROR_FORMS, **rerankers.ERROR_FORMS}
 
 
 def error_form_of(method: str, path: str) -> ErrorForm:
@@ -35,10 +38,10 @@ def error_form_of(method: str, path: str) -> ErrorForm:
 
     Paths below `/v1` that nobody serves are taken for OpenAI's.
     """
+    if path in OF_PATHS:
+        return OF_PATHS[path]
     if path == "/v2" or path.startswith("/v2/"):
         return open_inference.error
-    if path in openai.ERROR_FORMS:
-        return openai.ERROR_FORMS[path]
     if path.startswith(MODEL):
         _, separator, endpoint = path.removeprefix(MODEL).partition("/")
         if endpoint in pipelines.BESIDE or (not separator and method == "POST"):

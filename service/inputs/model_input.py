@@ -46,10 +46,12 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two texts that are classified together, such as a premise and a hypothesis."""
+    """Two texts that are classified together, such as a premise and a hypothesis, or a query and a passage."""
 
     text: str
     text_pair: str
+    most: int | None = None
+    """The tokens that `truncate` leaves of the second text at most, and all of the first; None cuts the longer text."""
 
 
 Text: TypeAlias = str | Pair

@@ -59,6 +59,7 @@ class TextTokenizer:
 
         Before the first text stands a prompt, whose tokens have no span: as special ones, they are of nothing that was
         sent.
+        Of a pair that says the `most` tokens of its second text, only that is cut off.
 
         Raises Unacceptable for no token and, unless `any_length`, for more than the model takes; TooLarge where a part
         of a text has more already, and where its first tokens are not found within MOST_CHARACTERS.
@@ -70,15 +71,17 @@ class TextTokenizer:
             given = sum(map(len, (first, *more)))
             raise TooLarge(f"input: at most {self._limit} tokens, given {given} characters")
         texts = parts
-        encoding = _encoded(self._truncating_tokenizer if truncate else self._tokenizer, texts)
+        most = text.most if truncate and isinstance(text, Pair) else None
+        cuts_any = truncate and most is None
+        encoding = _encoded(self._truncating_tokenizer if cuts_any else self._tokenizer, texts)
         if not encoding.ids:
             raise Unacceptable("input: must hold at least one token, given none")
-        if len(encoding.ids) > self._limit and not any_length:
+        if len(encoding.ids) > self._limit and not any_length and most is None:
             raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
         if not encoding.overflowing:  # of a text that was cut off, nobody knows how many characters the tokens are
             self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
             self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
-        return [
+        tokens = [
             Token(
                 index,
                 self.text_of(index, piece),
@@ -96,6 +99,20 @@ class TextTokenizer:
                 strict=True,
             )
         ]
+        return tokens if most is None else self._without_end(tokens, most)
+
+    def _without_end(self, tokens: list[Token], most: int) -> list[Token]:
+        """Return the tokens of a pair with at most `most` of its second text, or fewer if the model takes no more.
+
+        Raises Unacceptable if the first text leaves none.
+        """
+        second = [place for place, token in enumerate(tokens) if token.sequence == 1]
+        others = len(tokens) - len(second)
+        room = min(most, self._limit - others)
+        if room < bool(second):
+            raise Unacceptable(f"query: must leave room for a text in {self._limit} tokens, takes {others}")
+        dropped = set(second[room:])
+        return [token for place, token in enumerate(tokens) if place not in dropped]
 
     def _first_part(self, text: str) -> str:
         """Return the beginning of a text that has more tokens than the model takes, or all of it.

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.options.base import Number, RequestOptions
+from service.options.base import SHARED, Number, RequestOptions
 
 CANDIDATE_BYTES = 80  # of an answer, for each candidate or alternative with its text
 
@@ -32,7 +32,17 @@ class DetectOptions(RequestOptions):
 class TextOptions(RequestOptions):
     """Options of any prediction of a text."""
 
-    truncate: bool = Field(False, description="cut off the end of a text that is too long, rather than refuse it")
+    truncate: bool = Field(
+        False, description="cut off the end of a text that is too long, rather than refuse it", json_schema_extra=SHARED
+    )
+
+
+class RerankOptions(TextOptions):
+    """Options of `rerank`. Where a text is cut off, the query is not."""
+
+    top_k: int | None = Field(None, ge=1, le=1000, description="texts that are answered, best first; all by default")
+    return_texts: bool = Field(False, description="also the text of each")
+    raw_scores: bool = Field(False, description="the logits, rather than scores as the model was trained for")
 
 
 class ClassifyTextOptions(ClassifyOptions, TextOptions):

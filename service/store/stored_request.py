@@ -42,6 +42,10 @@ class StoredRequest:
 ByteCount = Annotated[int, Field(ge=0)]
 OnePart: TypeAlias = tuple[Literal["image", "text"], ByteCount]
 TwoParts: TypeAlias = tuple[Literal["pair"], ByteCount, ByteCount]
+Passage: TypeAlias = tuple[Literal["passage"], ByteCount, ByteCount, Annotated[int, Field(ge=1)]]
+"""A pair with the `most` tokens of its second text."""
+PARTS = {"image": 1, "text": 1, "pair": 2, "passage": 2}
+"""How many lengths are said of an input, by its kind."""
 
 
 class Header(BaseModel):
@@ -54,7 +58,7 @@ class Header(BaseModel):
     version: str
     truncate: bool
     targets: tuple[tuple[int, ...], ...] | None
-    inputs: tuple[OnePart | TwoParts, ...]
+    inputs: tuple[OnePart | TwoParts | Passage, ...]
     source_language: str | None = None
     target_language: str | None = None
 
@@ -70,7 +74,8 @@ def pack(request: StoredRequest) -> bytes:
             kind, parts = "pair", [given.text.encode(*TEXT_ENCODING), given.text_pair.encode(*TEXT_ENCODING)]
         else:
             kind, parts = "text", [given.encode(*TEXT_ENCODING)]
-        inputs.append((kind, *map(len, parts)))
+        most = given.most if isinstance(given, Pair) else None
+        inputs.append((kind, *map(len, parts)) if most is None else ("passage", *map(len, parts), most))
         pieces += parts
     header = {
         "format": FORMAT_VERSION,
@@ -92,14 +97,15 @@ def unpack(data: bytes) -> StoredRequest | None:
     stream = io.BytesIO(data)
     try:
         header = Header.model_validate_json(line := stream.readline())
-        length = sum(sum(lengths) for _, *lengths in header.inputs)
+        length = sum(sum(numbers[: PARTS[kind]]) for kind, *numbers in header.inputs)
         if not line.endswith(b"\n") or len(line) + length != len(data):
             return None
         inputs: list[bytes | Text] = []
-        for kind, *lengths in header.inputs:
-            parts = [stream.read(length) for length in lengths]
+        for kind, *numbers in header.inputs:
+            parts = [stream.read(length) for length in numbers[: PARTS[kind]]]
             texts = [] if kind == "image" else [part.decode(*TEXT_ENCODING) for part in parts]
-            inputs.append(Pair(*texts) if kind == "pair" else texts[0] if texts else parts[0])
+            most = numbers[PARTS[kind] :]
+            inputs.append(Pair(texts[0], texts[1], *most) if len(texts) > 1 else texts[0] if texts else parts[0])
     except ValueError:
         return None
     given = header.model_dump(include={"model", "version", "truncate", "targets", "source_language", "target_language"})

@@ -21,6 +21,7 @@ class Service(Protocol):
     embeddings: str | None
     images: str | None
     classifier: str | None
+    ranker: str | None
 
 
 TEXTS = ["A cat sits on the mat.", "Interest rates rose again."]
@@ -89,13 +90,25 @@ def tokens_of_the_text(service: Service) -> None:
     assert text.replace(" ", "").lower() == TEXTS[0].replace(" ", "").lower()
 
 
-def haystack_ranker_is_refused(service: Service) -> None:
-    """HuggingFaceTEIRanker(url=...).run(query, documents): POST /rerank, which no model here serves."""
+def haystack_ranker(service: Service) -> None:
+    """HuggingFaceTEIRanker(url=...).run(query, documents): POST /rerank; a model of embeddings refuses it."""
     body = {"query": TEXTS[0], "texts": TEXTS, "raw_scores": False, "truncation_direction": "Right"}
-    status, document = refusal(service, service.embeddings, "/rerank", body)
-    assert status == 404
-    assert document["error_type"] == "validation"
-    assert document["error"].startswith("rerank: is not served, ")
+    if service.ranker is None:
+        status, document = refusal(service, service.embeddings, "/rerank", body)
+        assert (status, document["error_type"]) == (404, "validation")
+        assert document["error"].startswith("rerank: this model's task is feature-extraction")
+        return
+    found = post(service, service.ranker, "/rerank", body)
+    assert sorted(one["index"] for one in found) == [0, 1]
+    assert 1 >= found[0]["score"] >= found[1]["score"] >= 0
+
+
+def similarity(service: Service) -> None:
+    """POST /similarity of a sentence and others."""
+    inputs = {"source_sentence": TEXTS[0], "sentences": TEXTS}
+    same, other = post(service, service.embeddings, "/similarity", {"inputs": inputs})
+    assert same > 0.9999
+    assert other < 0.9
 
 
 def prediction(service: Service) -> None:

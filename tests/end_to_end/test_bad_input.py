@@ -78,6 +78,18 @@ CASES = {
     "a mistyped model": ("/v1/models/digts/classify", {"content": SEVEN, "headers": PNG}, 404, "given another; did you mean digits?"),
     "a path as model": ("/v1/models/..%2f..%2fetc/classify", {"content": SEVEN, "headers": PNG}, 404, ""),
     "another task": ("/v1/models/dates/classify", {"content": SEVEN, "headers": PNG}, 404, "serves generate, attention"),
+    "a ranking by another task": (
+        "/v1/models/dates/rerank",
+        {"json": {"query": "secret words", "texts": ["secret words"]}},
+        404,
+        "rerank: this model's task is text2text-generation; it serves generate, attention",
+    ),
+    "a likeness by another task": (
+        "/v1/models/digits/similarity",
+        {"json": {"source": "secret words", "inputs": ["secret words"]}},
+        404,
+        "similarity: this model's task is image-classification",
+    ),
     "unknown option": (CLASSIFY + "?secret_words=1", {"content": SEVEN, "headers": PNG}, 422, "options: unknown option"),
     "option twice": (CLASSIFY + "?top_k=1&top_k=2", {"content": SEVEN, "headers": PNG}, 422, "options: each may be given once"),
     "top_k zero": (CLASSIFY + "?top_k=0", {"content": SEVEN, "headers": PNG}, 422, "top_k: Input should be greater"),

@@ -117,6 +117,8 @@ def test_texts_and_images_that_are_embedded(client, documented):
         both = [{**way, **against, "sides": "both"} for way in EVERY_WAY if way.get("method") in GRADIENT_METHODS]
         both.append({"method": "libra", **against, "evaluate": CURVES})
         asks(client, documented, model, "attention", body, both)
+    for source in ("a bird", ["a bird", "a cat"]):
+        documented.check(client.post("/v1/models/minilm/similarity", json={**texts, "source": source}))
     merged = {"method": "raw", "queries": "all", "merge": "words"}
     found = asks(client, documented, "minilm", "attention", {"inputs": "unbelievable"}, [merged])
     documented.check(client.get(f"/v1/attention/{found['id']}"))
@@ -238,7 +240,10 @@ def test_hugging_faces_protocols(client, documented):
         ("minilm/tei/tokenize", texts),
         ("minilm/tei/decode", {"ids": [101, 2003]}),
         ("minilm/tei/predict", texts),
+        ("minilm/tei/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}),
+        ("minilm/tei/similarity", texts),
         ("minilm/tei/rerank", texts),
+        ("minilm/tei/embed_all", texts),
     ):
         documented.check(client.post(f"/v1/models/{path}", json=body))
     for model in ("digits", "scenes-detr"):

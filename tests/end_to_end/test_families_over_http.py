@@ -54,6 +54,11 @@ def test_answers_have_the_fields_that_the_openapi_document_names(client):
         if "max_tokens" in model["inputs"]:
             body = {"inputs": f"the cat {model['inputs'].get('mask', 'sat')}", "attention": {"method": "raw"}}
             documented.check(client.post(f"/v1/models/{name}/{endpoint}", json=body))
+        if "rerank" in model["endpoints"]:
+            asked = {"query": "the cat", "texts": ["sat", "a dog"], "attention": {}, "return_texts": True}
+            documented.check(client.post(f"/v1/models/{name}/rerank", json=asked))
+            asked = {"query": "the cat", "texts": ["sat", "a dog"], "return_text": True}
+            documented.check(client.post(f"/v1/models/{name}/tei/rerank", json=asked))
         if endpoint == "classify":
             pair = {"text": "the cat", "text_pair": "sat"}
             for path, asked in (
@@ -403,6 +408,8 @@ def test_a_model_says_what_it_takes_and_what_it_answers(client):
     assert listed["bert"]["inputs"] == {"max_tokens": 40}
     assert listed["bert"]["labels"] == ["cat", "dog", "bird"]
     assert listed["bert"]["endpoints"] == ["classify", "attention"]
+    assert listed["bert-rank"]["endpoints"] == ["classify", "rerank", "attention"]
+    assert listed["bert-features"]["endpoints"] == ["embed", "similarity", "attention"]
     assert listed["bert-mask"]["inputs"] == {"max_tokens": 40, "mask": "[MASK]"}
     assert listed["bert-mask"]["endpoints"] == ["fill-mask", "attention"]
     assert listed["vit-features"]["endpoints"] == ["embed", "attention"]

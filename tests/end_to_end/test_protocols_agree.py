@@ -207,4 +207,5 @@ def test_every_protocol_needs_a_key_and_says_so_in_its_manner(light, tmp_path):
         ("application/problem+json", "type", "title", "status", "detail", "error"),  # of models, which OpenAI has too
         ("application/json", "error"),  # of the Open Inference Protocol, and of OpenAI's
         ("application/json", "error", "error_type"),
+        ("application/json", "message", "detail"),  # of rerankers
     }

@@ -253,6 +253,12 @@ PIPELINE_BODIES = [
     json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"top_k": 2}}).encode(),
     json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"threshold": 0.1}}).encode(),
 ]
+RANKINGS = [
+    json.dumps({"model": "dates", "query": "x", "documents": ["y", {"text": "z"}], "top_n": 1}).encode(),
+    json.dumps({"model": "dates", "text_1": "x", "text_2": ["y", "z"]}).encode(),
+    json.dumps({"query": "x", "texts": ["y"], "attention": {"method": "raw"}}).encode(),
+    json.dumps({"inputs": {"source_sentence": "x", "sentences": ["y"]}}).encode(),
+]
 INFER_LENGTHS = st.one_of(st.sampled_from(["0", "1", "-1", "007", "99999999999", MARK]), st.integers(0, 400).map(str))
 
 
@@ -307,6 +313,11 @@ REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     "completions": st.builds(
         lambda body: request("POST", "/v1/completions", body, JSON),
         spoilt([completion("3/23/21", max_tokens=3, stop=["-"]).partition(b"\r\n\r\n")[2]]),
+    ),
+    "rankings": st.builds(
+        lambda path, body: request("POST", path, body, JSON),
+        st.sampled_from(["/v1/rerank", "/v2/rerank", "/score", DATES + "/rerank", DATES + "/tei/similarity"]),
+        spoilt(RANKINGS),
     ),
     "pipelines": st.builds(
         lambda path, body: request("POST", path, body, JSON),

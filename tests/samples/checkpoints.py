@@ -172,6 +172,10 @@ def processor(kind: str, height: int, width: int, **more: Any) -> dict[str, Any]
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attn_implementation": "eager"}
 LABELS = {"id2label": {0: "cat", 1: "dog", 2: "bird"}, "label2id": {"cat": 0, "dog": 1, "bird": 2}}
+ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+"""Of a model that ranks texts."""
+UNBOUNDED = {"sentence_transformers": {"version": "5.1.0", "activation_fn": "torch.nn.modules.linear.Identity"}}
+"""Of one whose scores are logits."""
 CROP = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "resample": 3, "do_resize": True}
 T = transformers
 
@@ -485,6 +489,9 @@ CASES = {
     "bert": Case(
         bert(T.BertForSequenceClassification, hidden_act="gelu_new"), "text-classification", {}, pieces, exported=True
     ),
+    "bert-rank": Case(
+        bert(T.BertForSequenceClassification, **ONE_LABEL), "text-classification", {}, pieces, exported=True
+    ),
     "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces, exported=True),
     "bert-features": Case(
         bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces, exported=True,
@@ -494,6 +501,10 @@ CASES = {
         bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, problem_type="multi_label_classification"),
         "text-classification", ROBERTA_TOKENS, roberta_bytes,
         exported=True,
+    ),
+    "roberta-rank": Case(
+        bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, **ONE_LABEL, **UNBOUNDED),
+        "text-classification", ROBERTA_TOKENS, roberta_bytes,
     ),
     "roberta-mask": Case(
         bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),

@@ -4,8 +4,14 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from service.api.hugging_face.tei import DecodeParameters, EmbedParameters, PredictParameters, TokenizeParameters
-from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of
+from service.api.hugging_face.tei import (
+    DecodeParameters,
+    EmbedParameters,
+    PredictParameters,
+    RerankParameters,
+    TokenizeParameters,
+)
+from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of, in_json
 from service.api.openapi.components import refusals as described_refusals
 from service.api.openapi.requests import BINARY, TextPair
 from service.api.openapi.tasks import TASKS
@@ -107,6 +113,21 @@ class ModelInfo(Part):
     model_type: ModelType | None = None
 
 
+class TeiRanked(Part):
+    """A text in its place."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class TeiRerankRequest(RerankParameters):
+    """A query and texts to rank."""
+
+    query: str
+    texts: list[str]
+
+
 class TokenizedToken(Part):
     """A token of a text, and the characters that it is of; null for special tokens."""
 
@@ -203,8 +224,17 @@ OPERATIONS: dict[str, Json] = {
     "tei_decode": _of_texts(
         "TeiDecodeRequest", _IDS, DecodeParameters, "a text for each list of tokens", list_of(TEXT), subject="ids"
     ),
-    "tei_rerank": _NOT_HERE,
-    "tei_similarity": _NOT_HERE,
+    "tei_rerank": {
+        "responses": answered("texts, best first", list_of(COMPONENTS.schema(TeiRanked))) | refusals(),
+        "requestBody": {"required": True, "content": in_json(TeiRerankRequest)},
+    },
+    "tei_similarity": _of_texts(
+        "TeiSimilarityRequest",
+        COMPONENTS.schema(Similarity),
+        TextOptions,
+        "a cosine for each sentence",
+        list_of({"type": "number"}),
+    ),
     "tei_embed_sparse": _NOT_HERE,
     "tei_embed_all": _NOT_HERE,
 }

@@ -71,13 +71,13 @@ async def _read(request: Request, state: State, served: ServedModel) -> Asked:
     inputs, parameters = document.pop("inputs", None), document.pop("parameters", None)
     check_client_options(document.pop("options", None))
     given = merged(parameters, document)
-    if served.inputs.tokenizer and served.manifest.task == "feature-extraction" and _is_comparison(inputs):
+    if served.inputs.tokenizer and served.manifest.task == "feature-extraction" and is_comparison(inputs):
         texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], settings)
         return Asked(state, request, texts, given, several=True, compared=True)
     several = isinstance(inputs, list)
     return Asked(state, request, await sort.read_inputs(inputs, settings, served.manifest.task), given, several)
 
 
-def _is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
+def is_comparison(inputs: object) -> TypeGuard[dict[str, Any]]:
     """Return whether inputs are texts to compare with one."""
     return isinstance(inputs, dict) and inputs.keys() == SIMILARITY and isinstance(inputs["sentences"], list)

@@ -14,9 +14,10 @@ from starlette.responses import Response
 
 from contract.manifest import Task
 from service import VERSION
-from service.answering.call import Answered, Call, answer, caller_of, check_ready, find, narrowed
+from service.answering.call import Answered, Call, answer, caller_of, check_ready, find, find_ready, narrowed
 from service.answering.predictions import predict
 from service.api import responses
+from service.api.hugging_face.pipelines import is_comparison
 from service.api.pipelines.parameters import (
     TEXTS,
     VECTORS,
@@ -30,13 +31,14 @@ from service.api.pipelines.texts import error_type
 from service.api.reading.request_parsing import check_count, parse_texts, read_document
 from service.api.reading.sorts import sort_of
 from service.api.tasks.labels import scored_labels
+from service.api.tasks.ranking import Ranked, pairs_of, rank
 from service.api.tasks.vectors import vectors
 from service.errors import NotFound, TooLarge, Unacceptable
 from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
 from service.inputs.tokenization import TextTokenizer
 from service.options.base import Options
-from service.options.predictions import TextOptions
+from service.options.predictions import RerankOptions, TextOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
@@ -44,8 +46,6 @@ from service.state import State, StateDep
 router = APIRouter(tags=["Text Embeddings Inference"])
 BASE = "/v1/models/{model}/tei"
 NOT_SERVED = {
-    "rerank": "no task here ranks texts; with a classifier of pairs, ask predict for each",
-    "similarity": "ask POST /v1/models/NAME with the same inputs",
     "embed_sparse": "no model here has sparse embeddings",
     "embed_all": "vectors are of whole texts",
 }
@@ -75,6 +75,12 @@ class PredictParameters(TextOptions):
     """Parameters of predict."""
 
     raw_scores: bool = Field(False, description="logits rather than probabilities")
+
+
+class RerankParameters(PredictParameters):
+    """Parameters of rerank."""
+
+    return_text: bool = Field(False, description="also the text of each")
 
 
 class TokenizeParameters(Options):
@@ -121,6 +127,20 @@ async def predict_labels(model: str, request: Request, state: StateDep) -> Respo
     return await answer(request, state, served, _predict(request, state, served))
 
 
+@router.post(f"{BASE}/rerank", operation_id="tei_rerank")
+async def rerank(model: str, request: Request, state: StateDep) -> Response:
+    """Return the texts that answer a query, best first."""
+    served = find_ready(state, model, "rerank", Predictor)
+    return await answer(request, state, served, _rerank(request, state, served))
+
+
+@router.post(f"{BASE}/similarity", operation_id="tei_similarity")
+async def similarity(model: str, request: Request, state: StateDep) -> Response:
+    """Return the cosine of each sentence with the source."""
+    served = _predictor(state, model, "similarity", "feature-extraction")
+    return await answer(request, state, served, _similarity(request, state, served))
+
+
 @router.post(BASE, operation_id="tei_embed_or_predict")
 async def embed_or_predict(model: str, request: Request, state: StateDep) -> Response:
     """Answer as embed does, or as predict where the model classifies."""
@@ -145,8 +165,6 @@ async def decode(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _decode(request, state, served))
 
 
-@router.post(f"{BASE}/rerank", operation_id="tei_rerank", **NOT_HERE)
-@router.post(f"{BASE}/similarity", operation_id="tei_similarity", **NOT_HERE)
 @router.post(f"{BASE}/embed_sparse", operation_id="tei_embed_sparse", **NOT_HERE)
 @router.post(f"{BASE}/embed_all", operation_id="tei_embed_all", **NOT_HERE)
 async def not_served(model: str, request: Request, state: StateDep) -> Response:
@@ -173,6 +191,32 @@ async def _predict(request: Request, state: State, served: Predictor) -> Respons
         return responses.respond(answered.shown if several else answered.shown[0])
 
     return await predict(_call(request, state, served, texts), options, scored_labels(manifest), respond)
+
+
+async def _rerank(request: Request, state: State, served: Predictor) -> Response:
+    document = await read_document(request, state.settings.max_text_bytes, state.settings)
+    pairs = pairs_of(document.pop("query", None), document.pop("texts", None), state.settings)
+    options = parse_parameters(RerankParameters, merged(None, document), TEXTS, served.manifest)
+    asked = RerankOptions(truncate=options.truncate, priority=options.priority)
+
+    def write(answered: Answered[float], best: Sequence[Ranked]) -> Response:
+        texts: list[dict[str, object]] = [{"text": one.text} if options.return_text else {} for one in best]
+        return responses.respond(
+            [{"index": one.index, "score": one.score, **text} for one, text in zip(best, texts, strict=True)]
+        )
+
+    return await rank(
+        _call(request, state, served, pairs), asked, "identity" if options.raw_scores else "sigmoid", write
+    )
+
+
+async def _similarity(request: Request, state: State, served: Predictor) -> Response:
+    inputs, given = await _read(request, state)
+    if not is_comparison(inputs):
+        raise Unacceptable("inputs: must be an object of source_sentence, a string, and sentences, a list of strings")
+    texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], state.settings)
+    options = parse_parameters(TextEmbeddingParameters, given, VECTORS, served.manifest)
+    return await vectors(_call(request, state, served, texts), options, compared=True)
 
 
 async def _tokenize(request: Request, state: State, served: ServedModel) -> Response:

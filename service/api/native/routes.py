@@ -15,8 +15,8 @@ from service.api import responses
 from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest, parse_query
 from service.api.reading.sorts import sort_of
-from service.api.tasks.table import TASKS, task_of
-from service.api.tasks.task import Task
+from service.api.tasks.table import BESIDE, TASKS, task_of
+from service.api.tasks.task import Endpoint
 from service.errors import NotFound, Unacceptable
 from service.http.codings import packed
 from service.http.exchange import exchange_of
@@ -96,21 +96,21 @@ async def example(model: str, number: str, state: StateDep) -> Response:
 # Predictions
 
 
-def _serve(task: Task[Any]) -> None:
-    """Add the route of a task."""
+def _serve(asked: Endpoint[Any]) -> None:
+    """Add the route of an endpoint."""
 
     async def endpoint(model: str, request: Request, state: StateDep) -> Response:
-        served = find_ready(state, model, task.endpoint, task.model)
-        return await answer(request, state, served, _predict(request, state, served, task))
+        served = find_ready(state, model, asked.endpoint, asked.model)
+        return await answer(request, state, served, asked.ask(request, state, served))
 
-    endpoint.__name__ = task.operation
-    endpoint.__doc__ = task.about
-    path = f"/v1/models/{{model}}/{task.endpoint}"
-    router.add_api_route(path, endpoint, methods=["POST"], tags=["predictions"], operation_id=task.operation)
+    endpoint.__name__ = asked.operation
+    endpoint.__doc__ = asked.about
+    path = f"/v1/models/{{model}}/{asked.endpoint}"
+    router.add_api_route(path, endpoint, methods=["POST"], tags=["predictions"], operation_id=asked.operation)
 
 
-for task in TASKS:
-    _serve(task)
+for served_endpoint in (*TASKS, *BESIDE):
+    _serve(served_endpoint)
 
 
 @router.post("/v1/models/{model}/attention", tags=["attention"], operation_id="attention")
@@ -159,12 +159,6 @@ async def _earlier(id: str, request: Request, state: State) -> tuple[StoredReque
         )
     check_ready(served)
     return stored, served
-
-
-async def _predict(request: Request, state: State, served: ServedModel, task: Task[Any]) -> Response:
-    parsed = await sort_of(served).read(request, state.settings)
-    options = parsed.options(task.options(served))
-    return await task.answer(call_of(request, state, served, parsed), options)
 
 
 async def _attend(request: Request, state: State, served: ServedModel) -> Response:

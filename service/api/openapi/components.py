@@ -93,7 +93,7 @@ class Components:
         of_options = [kind for kind in self._kinds.values() if issubclass(kind, Options)]
         others = [kind for kind in self._kinds.values() if not issubclass(kind, Options)]
         found = {name: self._options(schema) for name, schema in _definitions(of_options).items()}
-        return _definitions(others) | found
+        return {name: _untitled(schema) for name, schema in (_definitions(others) | found).items()}
 
     def _options(self, schema: Json) -> Json:
         """Return the schema of options, with the words that each may have, and shared ones, as components of their own.
@@ -159,6 +159,11 @@ def _definitions(kinds: Iterable[type[BaseModel]]) -> dict[str, Json]:
     _, found = TypeAdapter.json_schemas(wanted, ref_template=template, schema_generator=_Schemas)
     definitions: dict[str, Json] = found.get("$defs", {})
     return definitions
+
+
+def _untitled(schema: Json) -> Json:
+    """Return a schema without its title, which only repeats its name."""
+    return {name: value for name, value in schema.items() if name != "title"}
 
 
 def _references(value: object) -> Iterable[tuple[str, str]]:

@@ -32,6 +32,8 @@ def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, 
             for operation in operations.values():
                 own = known[operation["operationId"]]
                 operation["responses"] = {str(status): one for status, one in own["responses"].items()}
+                for parameter in operation.get("parameters", ()):
+                    parameter["schema"].pop("title", None)  # it only repeats the name
                 if parameters := [*operation.get("parameters", []), *own.get("parameters", [])]:
                     operation["parameters"] = parameters
                 if "requestBody" in own:

@@ -20,7 +20,7 @@ from service.api.openapi.requests import (
     query,
     threshold,
 )
-from service.api.openapi.tasks import TASKS
+from service.api.openapi.tasks import BESIDE, TASKS
 from service.api.reading.request_parsing import MEDIA_TYPES
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
@@ -56,7 +56,7 @@ OPERATIONS: dict[str, Json] = {
     "list_models": {"responses": answered("the models", Models, 401, 403)},
     "get_model": {"responses": answered("the model", Model, 401, 403, 404)},
     "get_example": {"responses": _EXAMPLE},
-    **{task.NAME: task.OPERATION for task in TASKS},
+    **{one.NAME: one.OPERATION for one in (*TASKS, *BESIDE)},
     "attention": _ATTENTION,
     "stored_attention": {
         "responses": {status: _ATTENTION["responses"][status] for status in _ATTENTION_STATUSES},

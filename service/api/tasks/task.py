@@ -4,18 +4,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, Generic, TypeVar
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
 from service.answering.modalities import modality_of
 from service.answering.predictions import predict
 from service.api.pipelines.asked import Asked
+from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest
+from service.api.reading.sorts import sort_of
 from service.api.tasks.answers import Answer
 from service.api.tasks.tensors import Output, Row
 from service.options.base import RequestOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction, ServedModel
+from service.state import State
 from service.store.stored_request import StoredRequest
 
 S = TypeVar("S", bound=ServedModel)
@@ -26,8 +30,8 @@ Show = Callable[[Prediction], T]
 Json = dict[str, object]
 
 
-class Task(ABC, Generic[S]):
-    """One endpoint, for the tasks of manifests that it serves: which models it asks, and how it writes answers."""
+class Endpoint(ABC, Generic[S]):
+    """One endpoint of models."""
 
     endpoint: ClassVar[str]
     """The end of its path."""
@@ -39,6 +43,20 @@ class Task(ABC, Generic[S]):
     def operation(self) -> str:
         """The name of its operation, by which generated clients know it."""
         return self.endpoint.replace("-", "_")
+
+    @abstractmethod
+    async def ask(self, request: Request, state: State, served: S) -> Response:
+        """Read a request to a model, and answer it in our own protocol."""
+
+
+class Task(Endpoint[S]):
+    """The endpoint of the tasks of manifests that it serves: which models it asks, and how it writes answers."""
+
+    async def ask(self, request: Request, state: State, served: S) -> Response:
+        """Read the inputs and options of a request, and answer it."""
+        parsed = await sort_of(served).read(request, state.settings)
+        options = parsed.options(self.options(served))
+        return await self.answer(call_of(request, state, served, parsed), options)
 
     @abstractmethod
     def options(self, served: S) -> type[RequestOptions]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from contract.artifact import Artifact
 from service.batching.admission import Backlog, Budget
 from service.batching.batcher import Lane, bucket_of
 from service.batching.fair_queue import Caller
@@ -17,6 +18,7 @@ from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput, cost_of
 from service.repository.models.served_model import Prediction, ServedModel
 from service.runtime.device import Device
+from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
 
@@ -132,11 +134,21 @@ class Classifier(Predictor):
     """A model of classes."""
 
     tasks = CLASSIFICATION_TASKS
-    endpoints = ("classify", "attention")
+    endpoints: tuple[str, ...] = ("classify", "attention")
+
+    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
+        super().__init__(artifact, device, settings)
+        if self.takes_pairs and self.output_size == 1 and self.manifest.scores != "softmax":
+            self.endpoints = ("classify", "rerank", "attention")
 
 
 class Embedder(Predictor):
     """A model of embeddings."""
 
     tasks = ("feature-extraction",)
-    endpoints = ("embed", "attention")
+    endpoints: tuple[str, ...] = ("embed", "attention")
+
+    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
+        super().__init__(artifact, device, settings)
+        if self.inputs.tokenizer:
+            self.endpoints = ("embed", "similarity", "attention")

@@ -89,8 +89,8 @@ class ServedModel:
     """
 
     tasks: ClassVar[tuple[Task, ...]]
-    endpoints: ClassVar[tuple[str, ...]]
-    """The ends of the paths that serve it."""
+    endpoints: tuple[str, ...]
+    """The ends of the paths that serve it; the first is its task's."""
     example_text = "The cat sat on the mat."
     """A text to try it on."""
     roles: ClassVar[tuple[Role, ...]]

@@ -99,3 +99,27 @@ def test_a_prompt_counts_for_the_limit_and_a_refusal_names_what_was_sent(tokeniz
     text = "the " * FIRST
     with pytest.raises(TooLarge, match=f"given {len(text)} characters"):
         tokenizer.encode(text, prompt="the cat ")
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "most", "wanted"),
+    [
+        ("the", SENTENCE, 99, "[CLS] the [SEP] the cat sat on [SEP]"),
+        ("the", SENTENCE, 2, "[CLS] the [SEP] the cat [SEP]"),
+        ("the cat sat on", SENTENCE, 99, "[CLS] the cat sat on [SEP] the [SEP]"),
+        ("the cat sat on", "mat", 99, "[CLS] the cat sat on [SEP] mat [SEP]"),
+        ("the cat sat on the", "", 99, "[CLS] the cat sat on the [SEP] [SEP]"),
+        ("the", f"{SENTENCE} " * FIRST, 99, "[CLS] the [SEP] the cat sat on [SEP]"),
+    ],
+)
+def test_of_a_query_and_a_text_the_text_alone_is_cut_off(tokenizer, query, text, most, wanted):
+    assert texts_of(tokenizer.encode(Pair(query, text, most), truncate=True)) == wanted.split()
+    if text == SENTENCE:
+        with pytest.raises(Unacceptable, match=f"^input: at most {LIMIT} tokens, given "):
+            tokenizer.encode(Pair(query, f"{text} mat", most))
+
+
+@pytest.mark.parametrize(("query", "text", "takes"), [("the cat sat on the", "mat", 8), (SENTENCE, "", 9)])
+def test_a_query_that_leaves_no_room_for_a_text_is_refused(tokenizer, query, text, takes):
+    with pytest.raises(Unacceptable, match=f"^query: must leave room for a text in {LIMIT} tokens, takes {takes}$"):
+        tokenizer.encode(Pair(query, text, 99), truncate=True)

@@ -9,11 +9,12 @@ from service.inputs.model_input import Pair
 from service.store.stored_request import StoredRequest, pack, unpack
 
 TEXTS = st.text(st.characters(), max_size=20)
+PAIRS = st.builds(Pair, TEXTS, TEXTS, st.none() | st.integers(1, 1 << 20))
 KEPT = st.builds(
     StoredRequest,
     model=st.text(max_size=9),
     version=st.text(max_size=9),
-    inputs=st.lists(st.binary(max_size=50) | TEXTS | st.builds(Pair, TEXTS, TEXTS), max_size=4).map(tuple),
+    inputs=st.lists(st.binary(max_size=50) | TEXTS | PAIRS, max_size=4).map(tuple),
     truncate=st.booleans(),
     source_language=st.none() | st.text(max_size=9),
     target_language=st.none() | st.text(max_size=9),
@@ -56,6 +57,9 @@ PACKED = orjson.loads(
         {"inputs": [["video", 5]]},
         {"inputs": [["text", 3, 2]]},
         {"inputs": [["pair", 5]]},
+        {"inputs": [["pair", 2, 3, 1]]},
+        {"inputs": [["passage", 2, 3]]},
+        {"inputs": [["passage", 2, 3, 0]]},
         {"inputs": [["text", 6], ["text", -1]]},
         {"inputs": [["text", 4]]},
     ],

@@ -4,7 +4,17 @@ import pytest
 
 from tests.samples.in_process import in_process
 
-SMALL = ("bert", "roberta", "bert-mask", "roberta-mask", "roberta-features", "gpt2", "vit-features")
+SMALL = (
+    "bert",
+    "bert-rank",
+    "roberta-rank",
+    "roberta",
+    "bert-mask",
+    "roberta-mask",
+    "roberta-features",
+    "gpt2",
+    "vit-features",
+)
 
 
 @pytest.fixture(scope="package")

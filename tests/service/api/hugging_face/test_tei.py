@@ -80,6 +80,26 @@ def test_raw_scores_are_the_logits(texts):
     assert sum(logits.values()) != pytest.approx(1)
 
 
+def test_texts_are_ranked_by_probabilities_or_logits(texts):
+    body = {"query": "the cat", "texts": ["a bird sat", "the red house", "good"]}
+    for name, raw in (("bert-rank", False), ("roberta-rank", True)):
+        results = native(texts, name, "rerank", **body)
+        wanted = [{"index": one["index"], "score": one["score"]} for one in results]
+        assert post(texts, name, "/rerank", {**body, "raw_scores": raw}) == wanted
+        with_texts = [{**one, "text": body["texts"][one["index"]]} for one in wanted]
+        assert post(texts, name, "/rerank", {**body, "raw_scores": raw, "return_text": True}) == with_texts
+    probabilities = post(texts, "roberta-rank", "/rerank", body)
+    assert [one["score"] for one in probabilities] == pytest.approx([1 / (1 + np.exp(-one["score"])) for one in wanted])
+
+
+def test_sentences_are_compared_with_one(texts):
+    inputs = {"source_sentence": "a good cat", "sentences": ["the cat was good", "a blue house"]}
+    results = native(texts, "minilm", "similarity", source=inputs["source_sentence"], inputs=inputs["sentences"])
+    for more in ({}, {"parameters": {"truncate": True, "truncation_direction": "Right"}}):
+        found = post(texts, "minilm", "/similarity", {"inputs": inputs, **more})
+        assert found == pytest.approx([one["similarity"] for one in results], abs=1e-6)
+
+
 def test_tokens_are_those_that_attention_is_shown_of(texts):
     text = "Ünï good  cat"
     (result,) = native(texts, "bert", "attention", inputs=text)
@@ -142,6 +162,19 @@ def test_tokens_become_text(texts):
         ("bert", "/predict", {"inputs": [["a"]] * 2049}, "inputs: must be 1 to 2048, given 2049"),
         ("bert", "/predict", {"inputs": "a", "top_k": 2}, "parameters: this model's task is text-classification, "),
         ("bert", "/predict", {"inputs": LONG}, "input: at most 40 tokens, given "),
+        ("minilm", "/similarity", {"inputs": ["a", "b"]}, "inputs: must be an object of source_sentence, a string, "),
+        ("minilm", "/similarity", {"inputs": {"source_sentence": 3, "sentences": []}}, "inputs: must be a string or "),
+        ("bert-rank", "/rerank", {"query": "a"}, "texts: must be a list of strings"),
+        ("bert-rank", "/rerank", {"texts": ["a"]}, "query: must be a string"),
+        ("bert-rank", "/rerank", {"query": "a", "texts": ["b"] * 1001}, "texts: must be 1 to 1000, given 1001"),
+        ("bert-rank", "/rerank", {"query": "a", "texts": [LONG]}, "input: at most 40 tokens, given "),
+        (
+            "bert-rank",
+            "/rerank",
+            {"query": "a", "texts": ["b"], "truncation_direction": "left"},
+            "truncation_direction: ",
+        ),
+        ("bert-rank", "/rerank", {"query": "a", "texts": ["b"], "top_k": 1}, "parameters: this model's task is text-"),
         ("bert", "/tokenize", {"inputs": [["a"]]}, "inputs: must be a string or a list of strings"),
         ("bert", "/tokenize", {"inputs": {"text": "a", "text_pair": "b"}}, "inputs: must be a string or a list"),
         ("bert", "/tokenize", {"inputs": "a", "prompt_name": "query"}, "prompt_name: is not served; "),
@@ -160,9 +193,9 @@ def test_what_cannot_be_answered_is_refused_with_the_reason(texts, name, path, b
 @pytest.mark.parametrize(
     ("name", "path", "said"),
     [
-        ("minilm", "/rerank", "rerank: is not served, no task here ranks texts; "),
-        ("bert", "/rerank", "rerank: is not served, no task here ranks texts; "),
-        ("minilm", "/similarity", "similarity: is not served, ask POST /v1/models/NAME with the same inputs; "),
+        ("minilm", "/rerank", "rerank: this model's task is feature-extraction; it serves embed, similarity, "),
+        ("bert", "/rerank", "rerank: this model's task is text-classification; it serves classify, attention"),
+        ("bert", "/similarity", "similarity: is for feature-extraction, this model's task is text-classification"),
         ("minilm", "/embed_sparse", "embed_sparse: is not served, "),
         ("minilm", "/embed_all", "embed_all: is not served, "),
         ("minilm", "/predict", "predict: is for text-classification, this model's task is feature-extraction"),
@@ -218,6 +251,7 @@ def test_health_is_empty_and_known_for_every_model(texts):
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
-@pytest.mark.parametrize("classifier", ["bert", None])
-def test_clients_get_what_they_ask_for(texts, call, classifier):
-    call(types.SimpleNamespace(url=str(texts.base_url), embeddings="minilm", images="digits", classifier=classifier))
+@pytest.mark.parametrize(("classifier", "ranker"), [("bert", "bert-rank"), (None, None)])
+def test_clients_get_what_they_ask_for(texts, call, classifier, ranker):
+    models = {"embeddings": "minilm", "images": "digits", "classifier": classifier, "ranker": ranker}
+    call(types.SimpleNamespace(url=str(texts.base_url), **models))

@@ -1,0 +1,35 @@
+"""What a ranking takes and answers."""
+
+from pydantic import Field
+
+from service.api.openapi.answers import Answer, Result
+from service.api.openapi.components import in_json
+from service.api.openapi.predictions import prediction
+from service.options.attention import AttentionOptions
+from service.options.predictions import RerankOptions
+
+
+class RankedText(Result):
+    """A text in its place."""
+
+    index: int
+    score: float
+    text: str | None = Field(None, description="where asked for")
+
+
+class RankedTexts(Answer):
+    """Answer of rerank."""
+
+    results: list[RankedText] = Field(description="best first")
+
+
+class RankTexts(RerankOptions):
+    """A query and texts to rank."""
+
+    query: str
+    texts: list[str]
+    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+
+
+NAME = "rerank"
+OPERATION = prediction(RankedTexts, in_json(RankTexts), [])

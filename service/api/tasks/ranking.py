@@ -1,0 +1,138 @@
+"""Ranking of texts by a query: the pairs of the query and each text, classified by a model with one label."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+
+from contract.manifest import Scores
+from service.answering.call import Answered, Call
+from service.answering.earlier import id_of_input
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.reading.call import call_of
+from service.api.reading.request_parsing import ParsedRequest, read_document
+from service.api.tasks.explained import with_attention
+from service.api.tasks.task import Endpoint, Json
+from service.arrays import probabilities
+from service.errors import TooLarge, Unacceptable
+from service.explanations.answer import AttentionAnswer
+from service.inputs.model_input import Pair
+from service.options.predictions import RerankOptions
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction
+from service.settings import Settings
+from service.state import State
+
+MOST_TEXTS = 1000
+"""Of one query."""
+MOST_TOKENS = 1 << 20
+"""Of a text, where a request says no number: the model's own limit is less."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A text in its place: its number in the request, and how well it answers the query."""
+
+    index: int
+    score: float
+    text: str
+    attention: AttentionAnswer | None = None
+
+
+Write = Callable[[Answered[float], Sequence[Ranked]], Response]
+"""Makes an answer of what a call is answered with, and of its texts, best first."""
+
+
+class Ranking(Endpoint[Predictor]):
+    """The texts that answer a query, best first."""
+
+    endpoint = "rerank"
+    model = Predictor
+    about = "Return the texts that answer a query, best first, each with its score."
+
+    async def ask(self, request: Request, state: State, served: Predictor) -> Response:
+        """Read a query and texts, and rank these."""
+        document = await read_document(request, state.settings.max_text_bytes, state.settings)
+        pairs = pairs_of(document.pop("query", None), document.pop("texts", None), state.settings)
+        parsed = ParsedRequest(pairs, document)
+        options = parsed.options(RerankOptions)
+        call = call_of(request, state, served, parsed)
+        manifest, count = served.manifest, len(pairs)
+
+        def write(answered: Answered[float], best: Sequence[Ranked]) -> Response:
+            results = [_result(one, answered.id, count, with_text=options.return_texts) for one in best]
+            return responses.respond(responses.answer(answered.id, served, results))
+
+        return await rank(call, options, "identity" if options.raw_scores else manifest.scores, write)
+
+
+def _result(ranked: Ranked, answer_id: str, count: int, *, with_text: bool) -> Json:
+    shown: Json = {"id": id_of_input(answer_id, ranked.index, count), "index": ranked.index, "score": ranked.score}
+    return responses.result({**shown, "text": ranked.text} if with_text else shown, ranked.attention)
+
+
+def pairs_of(
+    query: object, texts: object, settings: Settings, subject: str = "texts", most: int = MOST_TOKENS
+) -> list[Pair]:
+    """Return the pairs of a query and each of some texts, which keep `most` tokens of the text where it is cut off.
+
+    `subject` is what a request calls the texts. Raises Unacceptable, and TooLarge for a query that would be read too
+    often: once with every text.
+    """
+    if not isinstance(query, str):
+        raise Unacceptable("query: must be a string")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise Unacceptable(f"{subject}: must be a list of strings")
+    check_texts(len(texts), subject)
+    check_repeated("query", query, len(texts), settings)
+    return [Pair(query, text, most) for text in texts]
+
+
+def check_texts(count: int, subject: str) -> None:
+    """Raise Unacceptable for a number of texts that cannot be ranked at once."""
+    if not 1 <= count <= MOST_TEXTS:
+        raise Unacceptable(f"{subject}: must be 1 to {MOST_TEXTS}, given {count}")
+
+
+def check_repeated(subject: str, text: str, count: int, settings: Settings) -> None:
+    """Raise TooLarge for a text that is read so often that it would be longer than all texts of a request may be."""
+    if (length := len(text) * count) > (limit := settings.max_text_bytes):
+        raise TooLarge(f"{subject}: at most {limit} characters, counted once for each text, given {length}")
+
+
+async def rank(call: Call[Predictor], options: RerankOptions, scores: Scores, write: Write) -> Response:
+    """Return what `write` makes of the pairs of a call, best first, equals by index.
+
+    Attention is of those that are answered alone. `scores` says how logits are answered.
+    """
+    scored = Call(call.state, call.exchange, call.served, call.inputs)
+
+    async def respond(answered: Answered[float]) -> Response:
+        logits = np.array(answered.shown, np.float32)
+        best = np.argsort(-logits, kind="stable")[: options.top_k].tolist()
+        shown = probabilities(logits, scores).tolist()
+
+        def written(attention: Sequence[AttentionAnswer | None]) -> Response:
+            found = [
+                Ranked(index, shown[index], passage_of(call, index), one)
+                for index, one in zip(best, attention, strict=True)
+            ]
+            return write(answered, found)
+
+        return await with_attention(call, options, call.query, answered, best, written)
+
+    return await predict(scored, options, _logit, respond)
+
+
+def passage_of(call: Call[Predictor], index: int) -> str:
+    """Return a text that is ranked."""
+    pair = call.inputs[index]
+    assert isinstance(pair, Pair)  # noqa: S101 # as `pairs_of` made them
+    return pair.text_pair
+
+
+def _logit(logits: Prediction) -> float:
+    return float(logits[0])

@@ -1,0 +1,103 @@
+"""How alike texts are: the cosines of their embeddings."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+
+from contract.manifest import Manifest
+from service.answering.call import Answered, Call
+from service.answering.earlier import id_of_input
+from service.answering.predictions import predict
+from service.api import responses
+from service.api.reading.call import attention_query
+from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
+from service.api.tasks.explained import with_attention
+from service.api.tasks.task import Endpoint
+from service.arrays import Array
+from service.errors import Unacceptable
+from service.explanations.answer import AttentionAnswer
+from service.explanations.methods import METHODS
+from service.http.exchange import exchange_of
+from service.options.predictions import TextOptions
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction
+from service.settings import Settings
+from service.state import State
+
+
+class Similarity(Endpoint[Predictor]):
+    """The cosine of each text's embedding with that of a source, or with those of several."""
+
+    endpoint = "similarity"
+    model = Predictor
+    about = "Return how alike each text is to a source: the cosine of their embeddings."
+
+    async def ask(self, request: Request, state: State, served: Predictor) -> Response:
+        """Read sources and texts, and compare them. The sources are predicted behind the texts."""
+        document = await read_document(request, state.settings.max_text_bytes, state.settings)
+        given = document.pop("source", None)
+        sources = _texts("source", given, state.settings)
+        inputs = _texts("inputs", document.pop("inputs", None), state.settings)
+        if document.get("attention") is not None:
+            if len(sources) > 1:
+                raise Unacceptable(f"attention: explains the likeness to one source, given {len(sources)}")
+            document["attention"] = _against(document["attention"], sources[0], served.manifest)
+        parsed = ParsedRequest([*inputs, *sources], document)
+        options = parsed.options(TextOptions)
+        query = attention_query(request, served, parsed, required=False)
+        call = Call(state, exchange_of(request.scope), served, parsed.inputs)
+        places = range(len(inputs))
+
+        async def respond(answered: Answered[Prediction]) -> Response:
+            units = _units(answered.shown)
+            cosines = units[: len(inputs)] @ units[len(inputs) :].T
+
+            def write(attention: Sequence[AttentionAnswer | None]) -> Response:
+                results = [
+                    responses.result(
+                        {
+                            "id": id_of_input(answered.id, place, len(parsed.inputs)),
+                            "similarity": row if isinstance(given, list) else row[0],
+                        },
+                        one,
+                    )
+                    for place, row, one in zip(places, cosines.tolist(), attention, strict=True)
+                ]
+                return responses.respond(responses.answer(answered.id, served, results))
+
+            return await with_attention(call, options, query, answered, places, write)
+
+        return await predict(call, options, lambda vector: vector, respond)
+
+
+def _texts(subject: str, given: object, settings: Settings) -> list[str]:
+    texts = given if isinstance(given, list) else [given]
+    check_count(subject, len(texts), settings)
+    strings = [text for text in texts if isinstance(text, str)]
+    if len(strings) < len(texts):
+        raise Unacceptable(f"{subject}: must be a string or a list of strings")
+    return strings
+
+
+def _against(asked: object, source: str, manifest: Manifest) -> object:
+    """Return options of attention with the source as what texts are explained against, where that is not given.
+
+    Methods of weights alone explain no likeness.
+    """
+    options = {"method": asked} if isinstance(asked, str) else asked
+    if not isinstance(options, dict) or "against" in options:
+        return asked
+    named = options.get("method", "raw")
+    method = manifest.best.method if named == "best" and manifest.best else named
+    rules = METHODS.get(method) if isinstance(method, str) else None  # type: ignore[call-overload] # or another's word
+    compares = rules and (not rules.of_weights or options.get("evaluate"))
+    return {**options, "against": {"text": source}} if compares else asked
+
+
+def _units(vectors: Sequence[Prediction]) -> Array:
+    """Return vectors (text, width) in float64, each divided by its length; zeros as they are."""
+    exact = np.array(vectors, np.float64)
+    units: Array = exact / np.maximum(np.linalg.norm(exact, axis=1, keepdims=True), 1e-12)
+    return units
