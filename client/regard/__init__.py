@@ -49,6 +49,8 @@ from regard.tasks.detection import Detection
 from regard.tasks.embedding import Embedding
 from regard.tasks.fill_mask import Candidate, Filled
 from regard.tasks.generation import GeneratedToken, Generation, OtherText, StreamedToken
+from regard.tasks.ranking import Ranked
+from regard.tasks.similarity import Similarity
 
 __all__ = [
     "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",
@@ -56,6 +58,6 @@ __all__ = [
     "Detection", "Diagnosis",
     "Embedding", "Evaluation", "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
-    "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Started", "Stream", "StreamBroken",
-    "StreamedToken", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
+    "Ranked", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity", "Started", "Stream",
+    "StreamBroken", "StreamedToken", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
 ]  # fmt: skip

@@ -1,13 +1,13 @@
 """The same service for `async` and `await`, by asyncio or trio."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 import httpx
 from PIL import Image
 
-from regard import calls
+from regard import calls, comparing
 from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
 from regard.calls import Call, T
 from regard.connecting import Connecting
@@ -23,6 +23,8 @@ from regard.tasks.detection import DETECT, Detection, DetectOptions
 from regard.tasks.embedding import EMBED, Embedding
 from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
+from regard.tasks.ranking import Ranked, RerankOptions
+from regard.tasks.similarity import Similarity
 from regard.tasks.task import ATTENTION, Task, TextOptions
 from regard.transport import UNREADABLE, AsyncTransport, incompatible
 
@@ -173,6 +175,16 @@ class AsyncModel:
     def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Return the tokens of a text as the model writes them."""
         return AsyncStream(self._transport, *streamed(self.description, given, options, None))
+
+    async def rerank(self, query: str, texts: Iterable[str], **options: Unpack[RerankOptions]) -> list[Ranked]:
+        """Return the texts that answer a query, best first."""
+        return await self._transport.send(comparing.ranking(self.description, query, texts, options))
+
+    async def similarity(
+        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[TextOptions]
+    ) -> list[Similarity]:
+        """Return how alike each text is to a source, or to each of several."""
+        return await self._transport.send(comparing.similarity(self.description, source, inputs, options))
 
     async def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
         """Return what the model looks at, without its prediction: `.attention` of the answer."""

@@ -103,7 +103,7 @@ def predictions(
         ]
 
     inputs = {"images" if model.takes_images else "inputs": [one.json for one in given]}
-    body = {**inputs, **_options(model, options)}
+    body = {**inputs, **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 
 
@@ -112,7 +112,7 @@ def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int,
 
     Raises BadInput with the place of an input that cannot be sent.
     """
-    if _is_one(inputs) or not isinstance(inputs, Iterable):
+    if is_one(inputs) or not isinstance(inputs, Iterable):
         raise BadInput("inputs: must be a list, given one input; the method without _batch takes one")
     batch, size, start = list[Encoded](), 0, 0
     for place, one in enumerate(inputs):
@@ -141,7 +141,7 @@ def placed(start: int, batch: Sequence[Encoded]) -> Iterator[None]:
         raise
 
 
-def _is_one(inputs: object) -> bool:
+def is_one(inputs: object) -> bool:
     """True for one input in place of several: a text, a file, a picture, also as an array."""
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "buif":
         return inputs.ndim < 3 or (inputs.ndim == 3 and inputs.shape[2] in CHANNELS)
@@ -209,7 +209,7 @@ def _again(result: Result, attention: Json) -> Call[bytes]:
     return Call("POST", f"/v1/models/{asked.model.name}/attention", lambda reply: reply.content, body=body)
 
 
-def _options(model: Description, options: Json) -> Json:
+def body_options(model: Description, options: Json) -> Json:
     """Return options as a body has them: attention always with its method, and exact."""
     attention = options.get("attention")
     if attention is None:

@@ -4,14 +4,14 @@ import _thread
 import inspect
 import os
 import weakref
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 import httpx
 from PIL import Image
 
-from regard import calls
+from regard import calls, comparing
 from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
 from regard.calls import Call, T
 from regard.connecting import Connecting
@@ -26,6 +26,8 @@ from regard.tasks.detection import DETECT, Detection, DetectOptions
 from regard.tasks.embedding import EMBED, Embedding
 from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
+from regard.tasks.ranking import Ranked, RerankOptions
+from regard.tasks.similarity import Similarity
 from regard.tasks.task import ATTENTION, Task, TextOptions
 from regard.transport import UNREADABLE, Transport, incompatible
 
@@ -211,6 +213,16 @@ class Model:
         With `attention={"kind": "cross", "steps": True}` each holds what the model read while it wrote it.
         """
         return Stream(self._transport, *streamed(self.description, given, options, self))
+
+    def rerank(self, query: str, texts: Iterable[str], **options: Unpack[RerankOptions]) -> list[Ranked]:
+        """Return the texts that answer a query, best first."""
+        return self._transport.send(comparing.ranking(self.description, query, texts, options, self))
+
+    def similarity(
+        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[TextOptions]
+    ) -> list[Similarity]:
+        """Return how alike each text is to a source, or to each of several."""
+        return self._transport.send(comparing.similarity(self.description, source, inputs, options, self))
 
     def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
         """Return what the model looks at, without its prediction: `.attention` of the answer."""

@@ -1,0 +1,68 @@
+"""Requests that compare texts with another one: a query, or a source."""
+
+from collections.abc import Iterable, Sequence
+
+from regard.attention import Json
+from regard.calls import Call, Reply, body_options, is_one
+from regard.errors import BadInput
+from regard.inputs import encode
+from regard.models import Description
+from regard.results import Asked, Asker, read_result
+from regard.tasks.ranking import RERANK, Ranked
+from regard.tasks.similarity import SIMILARITY, Similarity
+
+
+def ranking(
+    model: Description, query: str, texts: Iterable[str], options: Json, client: Asker | None = None
+) -> Call[list[Ranked]]:
+    """Ask a model which texts answer a query, best first. Raises BadInput."""
+    listed = _listed("texts", texts)
+    pairs = [encode((query, text), image=False) for text in listed]
+
+    def read(reply: Reply) -> list[Ranked]:
+        return [
+            read_result(
+                Ranked,
+                {**entry, "text": listed[entry["index"]]},
+                Asked(model, pairs[entry["index"]], _of_inputs(options), entry["id"], client),
+            )
+            for entry in reply.json["results"]
+        ]
+
+    body = {"query": query, "texts": listed, **body_options(model, options)}
+    return Call("POST", f"/v1/models/{model.name}/{RERANK.endpoint}", read, body=body)
+
+
+def similarity(
+    model: Description,
+    source: str | Sequence[str],
+    inputs: Iterable[str],
+    options: Json,
+    client: Asker | None = None,
+) -> Call[list[Similarity]]:
+    """Ask a model how alike texts are to a source, or to each of several, in their order. Raises BadInput."""
+    given = [encode(text, image=False) for text in _listed("inputs", inputs)]
+    for text in [source] if isinstance(source, str) else source:
+        encode(text, image=False)
+
+    def read(reply: Reply) -> list[Similarity]:
+        return [
+            read_result(Similarity, entry, Asked(model, one, _of_inputs(options), entry["id"], client))
+            for entry, one in zip(reply.json["results"], given, strict=True)
+        ]
+
+    sources = source if isinstance(source, str) else list(source)
+    body = {"source": sources, "inputs": [one.json for one in given], **body_options(model, options)}
+    return Call("POST", f"/v1/models/{model.name}/{SIMILARITY.endpoint}", read, body=body)
+
+
+def _of_inputs(options: Json) -> Json:
+    """Return the options that say how inputs are read, which attention to them takes too."""
+    return {name: options[name] for name in ("truncate", "priority") if name in options}
+
+
+def _listed(subject: str, given: Iterable[str]) -> list[str]:
+    """Return texts as a list. Raises BadInput for one text in place of several."""
+    if is_one(given) or not isinstance(given, Iterable):
+        raise BadInput(f"{subject}: must be a list of strings, given one")
+    return list(given)

@@ -1,0 +1,36 @@
+"""Texts that answer a query."""
+
+from dataclasses import dataclass
+
+from regard.attention import Json
+from regard.results import Result
+from regard.tasks.task import Task, TextOptions
+
+
+class RerankOptions(TextOptions, total=False):
+    """What `rerank` takes. A query is never cut off."""
+
+    top_k: int
+    """How many texts are answered, best first; all by default."""
+    raw_scores: bool
+    """Answer logits, rather than scores as the model was trained for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked(Result):
+    """A text in its place."""
+
+    index: int
+    """Its number among the texts that were ranked."""
+    score: float
+    text: str
+
+    @classmethod
+    def _read(cls, json: Json) -> Json:
+        return {"index": json["index"], "score": json["score"], "text": json["text"]}
+
+    def _words(self) -> str:
+        return f"{self.score:.3f} {self.text}"
+
+
+RERANK = Task("rerank", Ranked)
