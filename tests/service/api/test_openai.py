@@ -339,7 +339,7 @@ REFUSED = [
     (COMPLETIONS, {"frequency_penalty": -2}, 400, "frequency_penalty", None, "given -2"),
     (COMPLETIONS, {"attention": {"steps": True}}, 400, "attention.steps", None, "is for stream"),
     (COMPLETIONS, {"attention": "none"}, 400, "attention.method", None, "raw"),
-    (COMPLETIONS, {"model": "minilm"}, 404, "model", None, "it serves embed, attention"),
+    (COMPLETIONS, {"model": "minilm"}, 404, "model", None, "it serves embed, similarity, attention"),
     (CHAT, {"messages": []}, 404, None, None, "has a chat template; send a prompt to POST /v1/completions"),
 ]  # fmt: skip
 
