@@ -24,7 +24,7 @@ LONG = "the cat sat on a mat and ran to the new house " * 9
 @pytest.fixture(scope="module")
 def client(families, minilm, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranking")
-    for name in (*NAMES, "bert"):
+    for name in (*NAMES, "bert", "roberta"):
         (folder / name).symlink_to(families(name))
     (folder / "minilm").symlink_to(minilm / "minilm")
     with in_process(folder, max_text_bytes=100_000) as client:
@@ -150,6 +150,7 @@ def test_a_thousand_texts_are_ranked_at_once_and_no_more(client):
     ("name", "body", "status", "said"),
     [
         ("bert", {}, 404, "rerank: this model's task is text-classification; it serves classify, attention"),
+        ("roberta", {}, 404, "rerank: this model's task is text-classification; it serves classify, attention"),
         ("minilm", {}, 404, "rerank: this model's task is feature-extraction; it serves embed, similarity, attention"),
         ("bert-rank", {"query": None}, 422, "query: must be a string"),
         ("bert-rank", {"query": ["a"]}, 422, "query: must be a string"),
