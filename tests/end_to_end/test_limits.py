@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 from docs.limits import ROWS
+from service.api.tasks.ranking import pairs_of
+from service.errors import TooLarge, Unacceptable
+from service.settings import Settings
 from tests.conftest import ROOT, served
 from tests.rigs.mixes import bomb
 from tests.samples.http_requests import CLASSIFY, EVERY_MAP, GENERATE, JSON, PNG, SEVEN
@@ -458,6 +461,14 @@ def _(client):
     drawn = {"num_return_sequences": 129, "top_k": 4}
     for options in (drawn, {"bad_words": ["a"] * 65}, {"bad_words": ["a" * 257]}, {"repetition_penalty": 101}):
         assert document(client, GENERATE, inputs="a", **options).status_code == 422
+
+
+@line("many texts to rank, or a long query that would be read with each")
+def _(_):
+    with pytest.raises(Unacceptable, match="texts: must be 1 to 1000, given 1001"):
+        pairs_of("a", ["b"] * 1001, Settings())
+    with pytest.raises(TooLarge, match="query: at most 1000 characters, counted once for each text, given 1010"):
+        pairs_of("a" * 101, ["b"] * 10, Settings(max_text_bytes=1000))
 
 
 @line("many points of a path of gradients, or many targets")

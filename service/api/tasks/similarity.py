@@ -23,8 +23,10 @@ from service.http.exchange import exchange_of
 from service.options.predictions import TextOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
-from service.settings import Settings
 from service.state import State
+
+MOST_SOURCES = 32
+"""The columns of a matrix, which has a row for each text."""
 
 
 class Similarity(Endpoint[Predictor]):
@@ -38,8 +40,8 @@ class Similarity(Endpoint[Predictor]):
         """Read sources and texts, and compare them. The sources are predicted behind the texts."""
         document = await read_document(request, state.settings.max_text_bytes, state.settings)
         given = document.pop("source", None)
-        sources = _texts("source", given, state.settings)
-        inputs = _texts("inputs", document.pop("inputs", None), state.settings)
+        sources = _texts("source", given, MOST_SOURCES)
+        inputs = _texts("inputs", document.pop("inputs", None), state.settings.max_inputs)
         if document.get("attention") is not None:
             if len(sources) > 1:
                 raise Unacceptable(f"attention: explains the likeness to one source, given {len(sources)}")
@@ -72,9 +74,9 @@ class Similarity(Endpoint[Predictor]):
         return await predict(call, options, lambda vector: vector, respond)
 
 
-def _texts(subject: str, given: object, settings: Settings) -> list[str]:
+def _texts(subject: str, given: object, most: int) -> list[str]:
     texts = given if isinstance(given, list) else [given]
-    check_count(subject, len(texts), settings)
+    check_count(subject, len(texts), most)
     strings = [text for text in texts if isinstance(text, str)]
     if len(strings) < len(texts):
         raise Unacceptable(f"{subject}: must be a string or a list of strings")

@@ -79,7 +79,7 @@ def test_what_explains_no_likeness_needs_none_and_another_text_may_be_named(clie
         ("minilm", {"source": None}, 422, "source: must be a string or a list of strings"),
         ("minilm", {"source": []}, 422, "source: must be 1 to 32, given 0"),
         ("minilm", {"inputs": [3]}, 422, "inputs: must be a string or a list of strings"),
-        ("minilm", {"inputs": ["a"] * 33}, 422, "inputs: must be 1 to 32, given 33"),
+        ("minilm", {"inputs": ["a"] * 2049}, 422, "inputs: must be 1 to 2048, given 2049"),
         ("minilm", {"inputs": {"text": "a", "text_pair": "b"}}, 422, "inputs: must be a string or a list of strings"),
         ("minilm", {"speed": 3}, 422, "options: unknown option"),
         ("minilm", {"source": ["a", "b"], "attention": "raw"}, 422, "attention: explains the likeness to one source, "),
