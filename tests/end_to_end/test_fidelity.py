@@ -293,7 +293,7 @@ def test_different_targets_of_one_input_have_relevance_of_their_own(model):
         for name, array in alone.items():
             close(together[name][row : row + 1], array, name)
     name = model.manifest.attention[-1].kind
-    assert np.abs(together[name][0] - together[name][1]).max() > 1e-4
+    assert classes == 1 or np.abs(together[name][0] - together[name][1]).max() > 1e-4
 
 
 # Batches

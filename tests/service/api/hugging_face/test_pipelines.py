@@ -266,7 +266,7 @@ def test_texts_are_compared_with_one_by_the_cosine(texts):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"prompt_name": "query"}, "prompt_name: is not served; models have no prompts here; "),
+        ({"prompt_name": "query"}, "prompt_name: is not served; the model's default prompt, "),
         ({"truncation_direction": "left"}, "truncation_direction: must be right or Right; "),
         ({"encoding_format": "base64"}, "encoding_format: must be float; "),
         ({"method": "raw"}, "method: is an option of attention, which /v1/models/roberta-features/attention answers"),
