@@ -109,8 +109,10 @@ def _make(name: str, source: Source, arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         from export.cost import check_room
         from export.dry_run import describe
+        from export.plan import leave_out
 
-        say(describe(source, arguments.to / source.name / arguments.version, arguments.precision, without, extent))
+        source, _ = leave_out(source, arguments.precision, without, explain_in_float=bool(arguments.explain))
+        say(describe(source, arguments.to / source.name / arguments.version, arguments.precision, extent))
         folder = next(one for one in (arguments.to.absolute(), *arguments.to.absolute().parents) if one.exists())
         check_room(source, arguments.precision, extent, folder)
         return

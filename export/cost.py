@@ -30,9 +30,10 @@ BYTES_PER_WEIGHT = 56
 """Of the maps of all layers of an input of a batch: as a graph returns them, as they are compared, and as they are
 differentiated."""
 PASSES = 12
-"""Passes through a model in single floats, each of half the time, in which the attention graph is compared."""
+"""Passes through a model, as many as take the time of the comparison of predictions and maps, if all were in float64.
+In single floats, a pass takes half the time."""
 GRADIENT_PASSES = 8
-"""Those of a graph that explains a score, and of its definition in float64."""
+"""The same of the comparison of one graph that explains a score."""
 FLOPS_PER_PARAMETER = 2
 LONG_SECONDS = 120
 """From here on, a time is told in minutes."""
@@ -69,9 +70,9 @@ def check_room(source: Source, precision: Precision, extent: Extent, folder: Pat
         )
 
 
-def format_time(seconds: float) -> str:
-    """Return an estimated time as words: 40 s, 3 min."""
-    return f"{max(5, 5 * round(seconds / 5))} s" if seconds < LONG_SECONDS else f"{round(seconds / 60)} min"
+def format_time(estimate: float) -> str:
+    """Return an estimate in seconds as words: 40 s, 3 min."""
+    return f"{max(5, 5 * round(estimate / 5))} s" if estimate < LONG_SECONDS else f"{round(estimate / 60)} min"
 
 
 def file_bytes(source: Source, precision: Precision) -> int:

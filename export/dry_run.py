@@ -1,18 +1,14 @@
 """What an export would make, in words: its graphs and methods, its size, and what making it would take."""
 
-from collections.abc import Collection
 from pathlib import Path
 
-from contract.manifest import Omissible
 from export.checks.trials import Extent
 from export.cost import file_bytes, format_time, memory_bytes, seconds
 from export.plan import Precision, Source
 
 
-def describe(source: Source, target: Path, precision: Precision, without: Collection[Omissible], extent: Extent) -> str:
+def describe(source: Source, target: Path, precision: Precision, extent: Extent) -> str:
     """Return lines that say what the export of a source would make at `target`, and what that would take."""
-    for method in without:
-        source = source.without(method)
     methods = dict.fromkeys(method for kind in source.attention for method in kind.methods)
     takes = []
     if image := source.image:

@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 import onnx
 from torch import Tensor
 
-from contract.manifest import GRADIENT_METHODS, Omissible, Scales
+from contract.manifest import Omissible, Scales
 from export.checks.int8_loss import draw_samples, read_samples
 from export.checks.trials import Extent, rounds_of
 from export.cost import announce
@@ -35,7 +35,7 @@ from export.graphs.maps.attention_graph import attention_graph
 from export.graphs.maps.inside import inside_graph
 from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
 from export.pack import GraphWriter, replace_folder, write_manifest
-from export.plan import HALF_DTYPES, Plan, Precision, Source
+from export.plan import HALF_DTYPES, Plan, Precision, Source, leave_out
 from export.progress import (
     collecting_only_new_objects,
     peak_bytes,
@@ -51,8 +51,6 @@ from export.verification import check_int8_losses, verify_files
 
 INPUT_SCALE_TOKENS = 128
 """The tokens from which images run alone in 8 bits, with one scale for each. Fewer are quicker in batches, by row."""
-
-NO_GRADIENT = "8-bit weights have no gradient; with --explain float it is exported in fp32"
 
 EXPLAINING_GRAPHS: Mapping[Omissible, Callable[[onnx.ModelProto, Plan, Traced], onnx.ModelProto]] = {
     "relevance": relevance_graph,
@@ -94,15 +92,7 @@ def export(
     calibration, compared = _read_inputs(source, samples, calibrate)
     if precision == "int8":
         source = dataclasses.replace(source, scales="fixed" if calibration else scales_at_run_time(source))
-    reasons: dict[Omissible, str] = {}
-    if precision == "int8" and explain_in_float:
-        source = dataclasses.replace(source, explained="fp32")
-    elif precision == "int8":
-        reasons |= dict.fromkeys(GRADIENT_METHODS, NO_GRADIENT)
-    reasons |= dict.fromkeys(without, "as the export was asked to")
-    left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
-    for method in left_out:
-        source = source.without(method)
+    source, left_out = leave_out(source, precision, without, explain_in_float=explain_in_float)
     while True:
         try:
             target = root / source.name / version

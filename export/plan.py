@@ -2,7 +2,7 @@
 
 import copy
 import dataclasses
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from contract.generation import Generation
 from contract.input_rules import ImageRule, Inputs, TextRule
 from contract.manifest import (
+    GRADIENT_METHODS,
     SHOWN,
     STATE_METHODS,
     Detection,
@@ -231,3 +232,25 @@ class Source(Inputs):
 
         plans = tuple(changed(plan) for plan in self.plans if plan.role != method)
         return dataclasses.replace(self, traced=traced, base=changed(self.base), plans=plans, attention=kinds)
+
+
+NO_GRADIENT = "8-bit weights have no gradient; with --explain float it is exported in fp32"
+
+
+def leave_out(
+    source: Source, precision: Precision, without: Collection[Omissible], *, explain_in_float: bool
+) -> tuple[Source, dict[Omissible, str]]:
+    """Return a source without the methods that are not wanted, or that 8 bits cannot have, and the reason for each.
+
+    In 8 bits, the graphs that explain a score are left out, or with `explain_in_float` are of single floats.
+    """
+    reasons: dict[Omissible, str] = {}
+    if precision == "int8" and explain_in_float:
+        source = dataclasses.replace(source, explained="fp32")
+    elif precision == "int8":
+        reasons |= dict.fromkeys(GRADIENT_METHODS, NO_GRADIENT)
+    reasons |= dict.fromkeys(without, "as the export was asked to")
+    left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
+    for method in left_out:
+        source = source.without(method)
+    return source, left_out

@@ -1,11 +1,11 @@
-"""The most tokens of a text that a model is exported for: no more than are asked for, or than fit into memory."""
+"""The most tokens of a text that a model is exported for: as many as are asked for, or else no more than usual."""
 
 import dataclasses
 
 from tokenizers import Tokenizer
 
 from contract.input_rules import TextRule
-from export.checkpoints.reading.tokenizers.tokenizer import check_room
+from export.checkpoints.reading.tokenizers.tokenizer import check_text_fits
 from export.errors import CheckpointError
 from export.plan import Source
 
@@ -26,7 +26,7 @@ def with_max_tokens(source: Source, asked: int | None) -> Source:
     most = asked or USUAL_MAX_TOKENS
     text = source.text.model_copy(update={"max_tokens": min(source.text.max_tokens, most)})
     if source.tokenizer:
-        check_room(text, Tokenizer.from_str(source.tokenizer), "--max-tokens")
+        check_text_fits(text, Tokenizer.from_str(source.tokenizer), "--max-tokens")
     generation = source.generation and source.generation.model_copy(
         update={
             name: min(given, most)

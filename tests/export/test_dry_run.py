@@ -1,11 +1,13 @@
 """An export can be described without being made."""
 
 from export.dry_run import describe
+from export.plan import leave_out
 from tests.samples.export_models import classifier, translator
 
 
 def test_what_would_be_made_is_said(tmp_path):
-    lines = describe(translator(), tmp_path / "pair/1", "fp32", ["libra"], "usual").splitlines()
+    source, _ = leave_out(translator(), "fp32", ["libra"], explain_in_float=False)
+    lines = describe(source, tmp_path / "pair/1", "fp32", "usual").splitlines()
     assert lines[0] == "pair:"
     said = {line[:12].strip(): line[12:] for line in lines[1:]}
     assert said["model"] == "transformer for text2text-generation, in fp32"
@@ -18,5 +20,13 @@ def test_what_would_be_made_is_said(tmp_path):
 
 
 def test_an_artifact_that_would_be_replaced_is_told(tmp_path):
-    *_, place = describe(classifier(), tmp_path, "fp32", (), "full").splitlines()
+    *_, place = describe(classifier(), tmp_path, "fp32", "full").splitlines()
     assert place == f"  would go  to {tmp_path}, and replace what is there"
+
+
+def test_in_8_bits_no_graph_is_promised_that_needs_gradients():
+    source, reasons = leave_out(classifier(), "int8", (), explain_in_float=False)
+    assert {"relevance", "libra", "integrated"} == reasons.keys()
+    assert {plan.role for plan in source.plans} == {"attention", "predict", "inside"}
+    source, reasons = leave_out(classifier(), "int8", (), explain_in_float=True)
+    assert (source.explained, reasons) == ("fp32", {})

@@ -266,11 +266,11 @@ def text_rule(
         default_prompt=default_prompt,
     )
     if rule.prompt:
-        check_room(rule, tokenizer, f"the prompt {default_prompt!r}")
+        check_text_fits(rule, tokenizer, f"the prompt {default_prompt!r}")
     return rule
 
 
-def check_room(rule: TextRule, tokenizer: Tokenizer, subject: str) -> None:
+def check_text_fits(rule: TextRule, tokenizer: Tokenizer, subject: str) -> None:
     """Raise CheckpointError if a rule's prompt and the special tokens leave no room for a text within its limit."""
     needed = len(tokenizer.encode(f"{rule.prompt} a").ids)
     if needed > rule.max_tokens:
