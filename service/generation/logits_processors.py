@@ -116,7 +116,8 @@ def _decay(scores: LogProbabilities, step: Step) -> None:
     """Raise the scores of end tokens by a share of their size, which grows with every token."""
     _, factor = step.rules.length_decay or (0, 1.0)
     ends = scores[:, step.rules.ends]
-    share = min(np.float64(factor) ** step.decays, MOST_DECAY) - 1
+    with np.errstate(over="ignore"):
+        share = min(np.float64(factor) ** step.decays, MOST_DECAY) - 1
     scores[:, step.rules.ends] += np.where(np.isfinite(ends), np.abs(ends) * share, 0.0)
 
 

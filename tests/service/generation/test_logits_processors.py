@@ -122,6 +122,12 @@ def test_ends_are_neither_forbidden_nor_favoured_where_there_are_none():
     assert np.array_equal(ruled(scores(1), live([(4,)])), scores(1))
 
 
+def test_a_decay_that_no_float_holds_ends_a_text():
+    (found,) = constraints(length_decay=(0, 2.0))(scores(1), live([(4,) * 1100]))
+    assert np.isfinite(found).all()
+    assert found.argmax() in ENDS
+
+
 @pytest.mark.parametrize(
     ("rules", "weighs"),
     [({}, False), ({"no_repeat_ngram": 2, "bad_words": ((1,),)}, False), ({"repetition_penalty": 1.1}, True),
