@@ -1,7 +1,7 @@
 """Ranking of texts by a query: the pairs of the query and each text, classified by a model with one label."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from starlette.requests import Request
@@ -19,6 +19,8 @@ from service.api.tasks.task import Endpoint, Json
 from service.arrays import probabilities
 from service.errors import TooLarge, Unacceptable
 from service.explanations.answer import AttentionAnswer
+from service.explanations.query import AttentionQuery
+from service.explanations.rather import rather_than
 from service.inputs.model_input import Pair
 from service.options.predictions import RerankOptions
 from service.repository.models.predictor import Predictor
@@ -41,6 +43,12 @@ class Ranked:
     text: str
     attention: AttentionAnswer | None = None
 
+    def rather_than(self, other: "Ranked") -> "Ranked":
+        """Return the same, explained against another text of the same query."""
+        if self.attention is None or other.attention is None:
+            return self
+        return replace(self, attention=rather_than(self.attention, other.attention))
+
 
 Write = Callable[[Answered[float], Sequence[Ranked]], Response]
 """Makes an answer of what a call is answered with, and of its texts, best first."""
@@ -56,22 +64,56 @@ class Ranking(Endpoint[Predictor]):
     async def ask(self, request: Request, state: State, served: Predictor) -> Response:
         """Read a query and texts, and rank these."""
         document = await read_document(request, state.settings.max_text_bytes, state.settings)
-        pairs = pairs_of(document.pop("query", None), document.pop("texts", None), state.settings)
+        query, texts = document.pop("query", None), document.pop("texts", None)
+        pairs = pairs_of(query, texts, state.settings)
+        rivals = _rivals(document)  # one or none
+        pairs += pairs_of(query, rivals, state.settings, "against") if rivals else []
         parsed = ParsedRequest(pairs, document)
         options = parsed.options(RerankOptions)
         call = call_of(request, state, served, parsed)
-        manifest, count = served.manifest, len(pairs)
+        if rivals and call.query:
+            _check_rivalry(call.query)
+
+        def result(ranked: Ranked, answer_id: str) -> Json:
+            shown: Json = {"id": id_of_input(answer_id, ranked.index, len(pairs))}
+            shown |= {"index": ranked.index, "score": ranked.score}
+            return responses.result(shown | ({"text": ranked.text} if options.return_texts else {}), ranked.attention)
 
         def write(answered: Answered[float], best: Sequence[Ranked]) -> Response:
-            results = [_result(one, answered.id, count, with_text=options.return_texts) for one in best]
-            return responses.respond(responses.answer(answered.id, served, results))
+            if not rivals:
+                return responses.respond(
+                    responses.answer(answered.id, served, [result(one, answered.id) for one in best])
+                )
+            *found, other = best
+            results = [result(one.rather_than(other), answered.id) for one in found]
+            against = responses.result({"score": other.score}, other.attention)
+            return responses.respond({**responses.answer(answered.id, served, results), "against": against})
 
-        return await rank(call, options, "identity" if options.raw_scores else manifest.scores, write)
+        scores = "identity" if options.raw_scores else served.manifest.scores
+        return await rank(call, options, scores, write, beside=len(rivals))
 
 
-def _result(ranked: Ranked, answer_id: str, count: int, *, with_text: bool) -> Json:
-    shown: Json = {"id": id_of_input(answer_id, ranked.index, count), "index": ranked.index, "score": ranked.score}
-    return responses.result({**shown, "text": ranked.text} if with_text else shown, ranked.attention)
+def _rivals(document: Json) -> list[str]:
+    """Take the text that others are explained against out of the options of attention; none where there is none.
+
+    Raises Unacceptable for anything but a text.
+    """
+    attention = document.get("attention")
+    if not isinstance(attention, dict) or "against" not in attention:
+        return []
+    against = attention["against"]
+    if not (isinstance(against, dict) and against.keys() == {"text"} and isinstance(against["text"], str)):
+        raise Unacceptable('against: must be an object of another text, such as {"text": "..."}')
+    document["attention"] = {name: value for name, value in attention.items() if name != "against"}
+    return [against["text"]]
+
+
+def _check_rivalry(query: AttentionQuery) -> None:
+    """Raise Unacceptable for what does not explain a score, or is of one score alone."""
+    if not query.by_gradient:
+        raise Unacceptable(f"against: is for relevance, libra and integrated, given {query.method}")
+    if query.options.evaluate:
+        raise Unacceptable("evaluate: is of one score, leave against out")
 
 
 def pairs_of(
@@ -103,16 +145,20 @@ def check_repeated(subject: str, text: str, count: int, settings: Settings) -> N
         raise TooLarge(f"{subject}: at most {limit} characters, counted once for each text, given {length}")
 
 
-async def rank(call: Call[Predictor], options: RerankOptions, scores: Scores, write: Write) -> Response:
+async def rank(
+    call: Call[Predictor], options: RerankOptions, scores: Scores, write: Write, beside: int = 0
+) -> Response:
     """Return what `write` makes of the pairs of a call, best first, equals by index.
 
-    Attention is of those that are answered alone. `scores` says how logits are answered.
+    Attention is of those that are answered alone. `scores` says how logits are answered. The last `beside` pairs are
+    not ranked; they come behind all that are.
     """
     scored = Call(call.state, call.exchange, call.served, call.inputs)
 
     async def respond(answered: Answered[float]) -> Response:
         logits = np.array(answered.shown, np.float32)
-        best = np.argsort(-logits, kind="stable")[: options.top_k].tolist()
+        count = len(logits) - beside
+        best = np.argsort(-logits[:count], kind="stable")[: options.top_k].tolist() + list(range(count, len(logits)))
         shown = probabilities(logits, scores).tolist()
 
         def written(attention: Sequence[AttentionAnswer | None]) -> Response:

@@ -17,10 +17,17 @@ class RankedText(Result):
     text: str | None = Field(None, description="where asked for")
 
 
+class Compared(Result):
+    """The text that others are explained against."""
+
+    score: float
+
+
 class RankedTexts(Answer):
     """Answer of rerank."""
 
     results: list[RankedText] = Field(description="best first")
+    against: Compared | None = Field(None, description="the text of `against`")
 
 
 class RankTexts(RerankOptions):

@@ -118,6 +118,28 @@ def check_explained(client, name, asked, texts, one):
     np.testing.assert_allclose(later["maps"][0]["values"], values[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("method", ["libra", "relevance", "integrated"])
+def test_a_text_is_explained_against_another_one(client, name, method):
+    asked, texts, other = {"method": method, "digits": 7}, ["a red bird", "the old dog", "é and ½"], "a new house"
+    body = {"query": QUERY, "texts": texts, "attention": {**asked, "against": {"text": other}}, "raw_scores": True}
+    answer = client.post(f"/v1/models/{name}/rerank", json=body).json()
+    plain = {one["index"]: one for one in rerank(client, name, [*texts, other], attention=asked, raw_scores=True)}
+    theirs = plain[3]["attention"]
+    assert answer["against"]["attention"] == theirs
+    assert answer["against"]["score"] == pytest.approx(plain[3]["score"], abs=1e-6)
+    assert [one["index"] for one in answer["results"]] == [index for index in plain if index < 3]
+    for one in answer["results"]:
+        own, tokens = plain[one["index"]]["attention"], one["attention"]["tokens"]["source"]
+        assert tokens == own["tokens"]["source"]
+        query = [place for place, token in enumerate(tokens) if token.get("sequence") == 0]
+        assert "".join(tokens[place]["text"] for place in query).strip("Ġ")
+        wanted, of_other = (np.array(of["maps"][0]["values"]) for of in (own, theirs))
+        wanted[..., query] -= of_other[..., query]
+        assert np.abs(of_other[..., query]).max() > 1e-3
+        np.testing.assert_allclose(one["attention"]["maps"][0]["values"], wanted, atol=1e-6)
+
+
 def test_one_text_has_the_answer_s_own_id(client):
     answer = client.post("/v1/models/bert-rank/rerank", json={"query": QUERY, "texts": ["a dog"]}).json()
     assert answer["results"][0].keys() == {"id", "index", "score"}
@@ -165,7 +187,12 @@ def test_a_thousand_texts_are_ranked_at_once_and_no_more(client):
         ("bert-rank", {"query": LONG, "truncate": True}, 422, "query: must leave room for a text in 40 tokens, takes 147"),
         ("bert-rank", {"query": "a " * 60, "texts": ["b"] * 1000}, 413, "query: at most 100000 characters, counted once"),
         ("bert-rank", {"attention": {"target": 1}}, 422, "target: is for relevance"),
-        ("bert-rank", {"attention": {"method": "libra", "against": {"text": "b"}}}, 422, "against: must be label or index"),
+        ("bert-rank", {"attention": {"method": "libra", "against": {"label": "b"}}}, 422, "against: must be an object of another text"),
+        ("bert-rank", {"attention": {"method": "libra", "against": "b"}}, 422, "against: must be an object of another text"),
+        ("bert-rank", {"attention": {"method": "libra", "against": {"text": 3}}}, 422, "against: must be an object of another text"),
+        ("bert-rank", {"attention": {"against": {"text": "b"}}}, 422, "against: is for relevance, libra and integrated, given raw"),
+        ("bert-rank", {"attention": {"method": "libra", "evaluate": "deletion", "against": {"text": "b"}}}, 422, "evaluate: is of one score"),
+        ("bert-rank", {"attention": {"method": "libra", "against": {"text": LONG}}}, 422, "input: at most 40 tokens"),
         ("bert-rank", {"attention": {"format": "png"}}, 422, "format: a prediction is answered in json"),
     ],
 )  # fmt: skip
