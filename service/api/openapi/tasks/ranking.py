@@ -17,7 +17,7 @@ class RankedText(Result):
     text: str | None = Field(None, description="where asked for")
 
 
-class Compared(Result):
+class OtherText(Result):
     """The text that others are explained against."""
 
     score: float
@@ -27,7 +27,7 @@ class RankedTexts(Answer):
     """Answer of rerank."""
 
     results: list[RankedText] = Field(description="best first")
-    against: Compared | None = Field(None, description="the text of `against`")
+    against: OtherText | None = Field(None, description="the text of `against`")
 
 
 class RankTexts(RerankOptions):

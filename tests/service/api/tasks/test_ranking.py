@@ -129,15 +129,15 @@ def test_a_text_is_explained_against_another_one(client, name, method):
     assert answer["against"]["attention"] == theirs
     assert answer["against"]["score"] == pytest.approx(plain[3]["score"], abs=1e-6)
     assert [one["index"] for one in answer["results"]] == [index for index in plain if index < 3]
-    for one in answer["results"]:
-        own, tokens = plain[one["index"]]["attention"], one["attention"]["tokens"]["source"]
+    for ranked in answer["results"]:
+        own, tokens = plain[ranked["index"]]["attention"], ranked["attention"]["tokens"]["source"]
         assert tokens == own["tokens"]["source"]
         query = [place for place, token in enumerate(tokens) if token.get("sequence") == 0]
         assert "".join(tokens[place]["text"] for place in query).strip("Ġ")
         wanted, of_other = (np.array(of["maps"][0]["values"]) for of in (own, theirs))
         wanted[..., query] -= of_other[..., query]
         assert np.abs(of_other[..., query]).max() > 1e-3
-        np.testing.assert_allclose(one["attention"]["maps"][0]["values"], wanted, atol=1e-6)
+        np.testing.assert_allclose(ranked["attention"]["maps"][0]["values"], wanted, atol=1e-6)
 
 
 def test_one_text_has_the_answer_s_own_id(client):
