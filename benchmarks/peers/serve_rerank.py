@@ -6,6 +6,7 @@ import warnings
 import fastapi
 import pydantic
 import uvicorn
+from sentence_transformers import CrossEncoder
 
 
 class Asked(pydantic.BaseModel):
@@ -17,8 +18,6 @@ class Asked(pydantic.BaseModel):
 
 def application(folder):
     """Return the application; its route runs on FastAPI's threads."""
-    from sentence_transformers import CrossEncoder  # after the process has its number of threads
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         encoder = CrossEncoder(folder, device="cpu")

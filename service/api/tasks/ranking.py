@@ -19,8 +19,8 @@ from service.api.tasks.task import Endpoint, Json
 from service.arrays import probabilities
 from service.errors import TooLarge, Unacceptable
 from service.explanations.answer import AttentionAnswer
+from service.explanations.contrast import contrast
 from service.explanations.query import AttentionQuery
-from service.explanations.rather import rather_than
 from service.inputs.model_input import Pair
 from service.options.predictions import RerankOptions
 from service.repository.models.predictor import Predictor
@@ -43,11 +43,11 @@ class Ranked:
     text: str
     attention: AttentionAnswer | None = None
 
-    def rather_than(self, other: "Ranked") -> "Ranked":
+    def against(self, other: "Ranked") -> "Ranked":
         """Return the same, explained against another text of the same query."""
         if self.attention is None or other.attention is None:
             return self
-        return replace(self, attention=rather_than(self.attention, other.attention))
+        return replace(self, attention=contrast(self.attention, other.attention))
 
 
 Write = Callable[[Answered[float], Sequence[Ranked]], Response]
@@ -66,13 +66,13 @@ class Ranking(Endpoint[Predictor]):
         document = await read_document(request, state.settings.max_text_bytes, state.settings)
         query, texts = document.pop("query", None), document.pop("texts", None)
         pairs = pairs_of(query, texts, state.settings)
-        rivals = _rivals(document)  # one or none
-        pairs += pairs_of(query, rivals, state.settings, "against") if rivals else []
+        others = _others(document)  # one or none
+        pairs += pairs_of(query, others, state.settings, "against") if others else []
         parsed = ParsedRequest(pairs, document)
         options = parsed.options(RerankOptions)
         call = call_of(request, state, served, parsed)
-        if rivals and call.query:
-            _check_rivalry(call.query)
+        if others and call.query:
+            _check_contrast(call.query)
 
         def result(ranked: Ranked, answer_id: str) -> Json:
             shown: Json = {"id": id_of_input(answer_id, ranked.index, len(pairs))}
@@ -80,21 +80,21 @@ class Ranking(Endpoint[Predictor]):
             return responses.result(shown | ({"text": ranked.text} if options.return_texts else {}), ranked.attention)
 
         def write(answered: Answered[float], best: Sequence[Ranked]) -> Response:
-            if not rivals:
+            if not others:
                 return responses.respond(
                     responses.answer(answered.id, served, [result(one, answered.id) for one in best])
                 )
             *found, other = best
-            results = [result(one.rather_than(other), answered.id) for one in found]
+            results = [result(one.against(other), answered.id) for one in found]
             against = responses.result({"score": other.score}, other.attention)
             return responses.respond({**responses.answer(answered.id, served, results), "against": against})
 
         scores = "identity" if options.raw_scores else served.manifest.scores
-        return await rank(call, options, scores, write, beside=len(rivals))
+        return await rank(call, options, scores, write, beside=len(others))
 
 
-def _rivals(document: Json) -> list[str]:
-    """Take the text that others are explained against out of the options of attention; none where there is none.
+def _others(document: Json) -> list[str]:
+    """Take the text that the rest is explained against out of the options of attention; none where there is none.
 
     Raises Unacceptable for anything but a text.
     """
@@ -108,7 +108,7 @@ def _rivals(document: Json) -> list[str]:
     return [against["text"]]
 
 
-def _check_rivalry(query: AttentionQuery) -> None:
+def _check_contrast(query: AttentionQuery) -> None:
     """Raise Unacceptable for what does not explain a score, or is of one score alone."""
     if not query.by_gradient:
         raise Unacceptable(f"against: is for relevance, libra and integrated, given {query.method}")
