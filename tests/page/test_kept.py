@@ -59,12 +59,12 @@ def test_a_text_file_is_read_and_a_picture_refused_by_a_model_of_texts(go):
     page.wait_for_selector("#input [role=alert]")
     assert "This model reads texts" in page.inner_text("#input [role=alert]")
     page.evaluate(DROP, [["date.txt", "text/plain", "9 May 2011\n"]])
-    page.wait_for_function("location.hash.includes('2011')")
+    page.wait_for_function("() => location.hash.includes('2011')")
     settled(page)
     assert page.locator("#input [role=alert]").count() == 0
     assert page.locator("#answer .words").inner_text() == "2011-05-09"
     page.evaluate(PASTE, "10 May 2011")
-    page.wait_for_function("location.hash.includes('10+May')")
+    page.wait_for_function("() => location.hash.includes('10+May')")
 
 
 def test_a_text_that_is_pasted_is_refused_in_words_by_a_model_that_sees(go):
@@ -121,7 +121,7 @@ def test_looks_are_named_gone_through_and_saved_in_one_file_that_needs_no_servic
     alone.click(".looks button >> nth=1")
     assert alone.inner_text("#answer .labels li >> nth=0").startswith("3")
     assert alone.locator("#heads canvas").count() == 16
-    alone.wait_for_function("document.querySelector('#picture canvas').width > 100")
+    alone.wait_for_function("() => document.querySelector('#picture canvas').width > 100")
     page.reload()
     settled(page)
     page.click("#share")

@@ -47,7 +47,7 @@ def test_a_first_minute_can_be_left_at_once(go):
 def test_on_the_whole_screen_arrow_keys_lead_to_the_next_example(go):
     page = go(model="digits")
     page.click("#full-screen")
-    page.wait_for_function("document.fullscreenElement?.id === 'look'")
+    page.wait_for_function("() => document.fullscreenElement?.id === 'look'")
     assert "digits: 7, 95.6%" in page.inner_text(".said")
     page.keyboard.press("ArrowRight")
     settled(page)

@@ -186,7 +186,7 @@ def view_in(browser, address, **options):
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(address)
-    page.wait_for_function("window.ready")
+    page.wait_for_function("() => window.ready")
     yield View(page)
     context.close()
     assert faults == [], faults
