@@ -55,3 +55,11 @@ def test_the_ground_and_the_end_of_the_colours_are_chosen(visit, embedding):
         pictures.append(page.evaluate(picture))
     assert pictures[0] != pictures[1]
     assert page.locator(".legend").first.inner_text().count("%") == 5, "shares of the attention"
+
+
+def test_the_examples_of_a_model_are_not_likened_to_the_answer_of_the_model_before(visit):
+    seen = visit()
+    page = seen.open("#model=minilm&text=the+cat+sat")
+    page.select_option("#model", "scenes-detr")
+    seen.settle()
+    assert len([one for one in seen.asked if "/scenes-detr/detect" in one.url]) == 1

@@ -80,7 +80,7 @@ export function Answers({
         : html`<p class="quiet">${nothing}</p>`}
       <${Likeness} one=${results?.[0].embedding} other=${second.embedding} />
       <${Likeness} one=${results?.[0].embedding} other=${third.embedding} which="third" />
-      ${results?.[0].embedding && model.inputs.width && html`<${Nearest}
+      ${results?.[0].embedding && model.inputs.width && answer.model.name === model.name && html`<${Nearest}
         model=${model} embedding=${results[0].embedding} choose=${(example) => about({ example })} />`}
       ${others && html`<div class=${compared.busy ? 'stale' : ''}>
         <h3>${compared.there}</h3>
