@@ -11,6 +11,7 @@ from contract.part import NAME, FileName, Part, Size
 Task = Literal[
     "image-classification",
     "text-classification",
+    "token-classification",
     "feature-extraction",
     "fill-mask",
     "text-generation",

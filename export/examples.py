@@ -26,6 +26,7 @@ MASK = "[MASK]"
 """Stands for a model's own mask token in TASK_TEXTS."""
 TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
     "text-classification": (("I would see it again tomorrow.",), ("The food was cold and late.",)),
+    "token-classification": (("Ada Lovelace was born in London.",), ("We met in Paris on Tuesday.",)),
     "feature-extraction": (("The cat sat on the mat.", "A kitten lay on the rug."), ("It rained.", "I like tea.")),
     "fill-mask": ((f"The cat sat on the {MASK}.",), (f"It {MASK} all {MASK}.",)),
     "text-generation": (("Once upon a time",), ("The cat sat on",)),

@@ -1,4 +1,4 @@
-"""The plan of a text encoder that classifies texts, embeds them or fills their gaps."""
+"""The plan of a text encoder that classifies texts or their tokens, embeds texts or fills their gaps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,10 @@ class TextTask:
 
     labelled: bool = False
     """True if its answers are logits of labels."""
+    takes_pairs: bool = False
+    """True if two texts are one input."""
+    every_token: bool = False
+    """True if every token has an answer; else a text has one, or one at each of some places."""
     places: str | None = None
     """The input that holds the positions that are answered; by default a text has one answer.
 
@@ -36,7 +40,8 @@ class TextTask:
 
 
 TEXT_TASKS: dict[Task, TextTask] = {
-    "text-classification": TextTask(labelled=True),
+    "text-classification": TextTask(labelled=True, takes_pairs=True),
+    "token-classification": TextTask(labelled=True, every_token=True),
     "feature-extraction": TextTask(),
     "fill-mask": TextTask(places="masked"),
 }
@@ -61,7 +66,7 @@ def text_model(
     labels: tuple[str, ...] = (),
     scores: Scores = "softmax",
 ) -> Source:
-    """Plan the graphs of an encoder that classifies texts, embeds them or fills their gaps."""
+    """Plan the graphs of an encoder of texts."""
     kind = encoder_kind(config.layers, config.heads, "source", prefix=leading_specials(tokenizer))
     if isinstance(model.head, Pool) and model.head.pool is not first_state:
         kind = kind.model_copy(update={"pooled": "last" if model.head.pool is last_state else "all"})
@@ -73,7 +78,8 @@ def text_model(
     for place in places:
         ports.append(token_port(place))
         upper_bounds[place] = "source"
-    answer = answer_port(model, task, "batch", *places)
+    answered = ["source"] if TEXT_TASKS[task].every_token else places
+    answer = answer_port(model, task, "batch", *answered)
     traced = TracedTextEncoder(model, (kind,), typed=config.types > 0)
     base = base_plan(traced, tuple(ports), (answer,), {}, config.width, upper_bounds)
     long = min(config.length, MAX_VERIFIED_TOKENS)

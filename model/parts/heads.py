@@ -200,6 +200,14 @@ class Pool(nn.Module):
         return pooled
 
 
+class EachLinear(nn.Linear):
+    """A linear classifier of each token's last state (Devlin et al. 2019, section 5.3)."""
+
+    def forward(self, x: Tensor, visible: Tensor | None = None) -> Tensor:
+        """Take states (batch, token, width) -> logits (batch, token, classes)."""
+        return super().forward(x)
+
+
 class MaskedWords(nn.Module):
     """Which words stand at masked positions (Devlin et al. 2019, section 3.1); the output may share the embedding."""
 

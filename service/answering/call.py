@@ -1,7 +1,7 @@
 """A request that was read, whatever its protocol: what it asks of which model, and what it is answered with."""
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
@@ -17,7 +17,6 @@ from service.http.answer_deadline import answer_in_time
 from service.http.exchange import Exchange, exchange_of
 from service.inputs.model_input import Text, cost_of
 from service.options.base import RequestOptions
-from service.options.predictions import DetectOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
 from service.state import State
@@ -57,19 +56,19 @@ class Call(Generic[S_co]):
     async def present(self, write: Callable[..., R], *arguments: object) -> R:
         """Return what `write` makes of arguments: an answer. It runs on a thread of its own where that takes long.
 
-        That is so of maps, of candidates of masks, and of many inputs.
+        That is so of maps, of candidates of masks, of entities, and of many inputs.
         """
         served = self.served
-        masks = isinstance(served, Predictor) and served.mask is not None
-        if self.query is None and not masks and len(self.inputs) <= FEW_INPUTS:
+        places = isinstance(served, Predictor) and served.answers_places
+        if self.query is None and not places and len(self.inputs) <= FEW_INPUTS:
             return write(*arguments)
         budget = served.attention_budget if self.query else served.prediction_budget
         return await self.state.present(served.manifest.name, budget, write, *arguments)
 
     def query_with(self, options: RequestOptions) -> AttentionQuery | None:
         """Return the attention that is asked for, with what the options of the answer say of it: what is found."""
-        if self.query and isinstance(options, DetectOptions):
-            return replace(self.query, found=options)
+        if self.query and isinstance(self.served, Predictor):
+            return self.served.query_with(self.query, options)
         return self.query
 
     @property

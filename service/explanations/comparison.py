@@ -8,6 +8,7 @@ from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE, CURVE_NAMES, CurveName
 from service.explanations.methods import METHODS
 from service.explanations.query import AttentionQuery, evaluated_kind, has_one_row, is_of
+from service.explanations.score import OF_PLACES
 from service.options.attention import AttentionOptions
 
 
@@ -40,8 +41,9 @@ def compared(
         options = AttentionOptions(method=method, kind=kind.name)
         if METHODS[method].by_gradient:
             asked = query.options.target if target is None else (target,)
-            options = options.model_copy(update={"target": asked, "against": query.options.against})
-        elif query.explains in ("token", "object"):  # whose own row is among them
+            against = {"against": query.options.against} if "against" in query.options.model_fields_set else {}
+            options = options.model_copy(update={"target": asked, **against})
+        elif query.explains in OF_PLACES:  # whose own row is among them
             options = options.model_copy(update={"queries": "all"})
         resolved = resolve(options)
         (one,) = resolved.kinds

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contract.manifest import FUSIONS, Kind, Manifest, Method
 from service.errors import Unacceptable
 from service.explanations.methods import METHODS, MethodRules
-from service.explanations.score import explains
+from service.explanations.score import OF_PLACES, explains
 from service.explanations.selection import Fusion
 from service.options.attention import AttentionOptions
 from service.options.readers import Indices
@@ -62,7 +62,7 @@ def check_layers_and_rows(options: AttentionOptions, method: Method, manifest: M
         if len(manifest.attention) > 1:
             raise Unacceptable(f"layers: {method} of several kinds of attention {rules.why_not_layers_of_several}")
     if options.queries is not None:
-        if explains(manifest) in ("token", "object"):
+        if explains(manifest) in OF_PLACES:
             raise Unacceptable("queries: are the targets' own; choose them by target")
         if not rules.identity:
             raise Unacceptable(f"queries: {method} has one row, the answer's, leave it out")

@@ -12,6 +12,8 @@ from service.explanations.evaluation import COMPARE
 from service.explanations.methods import METHODS, MethodRules
 from service.explanations.option_checks import check_layers_and_rows, check_rest, heads_of
 from service.explanations.score import (
+    CHOSEN_AFTER,
+    OF_PLACES,
     Explains,
     TokenOf,
     against_of,
@@ -25,6 +27,7 @@ from service.explanations.selection import Fusion, KindQuery, rows_of, select
 from service.options.attention import AttentionOptions
 from service.options.predictions import DetectOptions
 from service.options.readers import Indices
+from service.options.tags import EntityOptions
 
 Form: TypeAlias = Literal["json", "npz", "png"]
 
@@ -67,6 +70,8 @@ class AttentionQuery:
     form: Form = "json"
     found: DetectOptions = field(default_factory=DetectOptions)
     """Which objects of a detector count as found."""
+    entities: EntityOptions = field(default_factory=EntityOptions)
+    """Which entities of a text count as found."""
     may_refine: bool = True
     """False if there is no time for the further points of a path."""
 
@@ -120,9 +125,10 @@ class AttentionQuery:
     def predicts_first(self, manifest: Manifest) -> bool:
         """Return whether a prediction comes before what a gradient method explains.
 
-        That is so where the graph returns none, where it would choose targets in another precision, and of objects.
+        That is so where the graph returns none, where it would choose targets in another precision, and of objects and
+        entities.
         """
-        apart = self.rules.path or self.explains == "object" or manifest.explained is not None
+        apart = self.rules.path or self.explains in CHOSEN_AFTER or manifest.explained is not None
         return self.by_gradient and apart
 
     @property
@@ -144,7 +150,7 @@ class AttentionQuery:
         That is so of signed shares of a class or an embedding, and of relevance where an embedding is the mean of all
         rows and the request names none; that is without the identity.
         """
-        if not self.by_gradient or self.explains in ("token", "object"):
+        if not self.by_gradient or self.explains in OF_PLACES:
             return False
         kind = self.kinds[0].kind
         mean = self.explains == "embedding" and kind.pooled == "all" and self.options.queries is None
@@ -153,7 +159,7 @@ class AttentionQuery:
     @property
     def rows_of_words(self) -> bool:
         """True if maps have rows of words: all rows are computed, averaged by word, and then chosen."""
-        explained = self.by_gradient and (self.explains in ("token", "object") or self.summarized)
+        explained = self.by_gradient and (self.explains in OF_PLACES or self.summarized)
         return bool(self.options.merge) and not explained
 
     def shift(self, kind: Kind) -> int:
@@ -170,7 +176,7 @@ class AttentionQuery:
 
     def count_rows(self, one: KindQuery, lengths: Mapping[str, int]) -> int:
         """Return how many rows a map has at most: those asked for, or one for what is explained."""
-        if self.by_gradient and (self.explains in ("token", "object") or self.summarized):
+        if self.by_gradient and (self.explains in OF_PLACES or self.summarized):
             return 1
         if self.rules.numbers > 1:
             return 1
@@ -314,7 +320,7 @@ def is_of(kind: Kind, evaluated: Kind) -> bool:
 
 def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
     """Return whether one row of a map explains what is evaluated: a token's, a class token's, or the only one."""
-    if query.explains in ("token", "object") or query.summarized or one.queries in ("cls", "mean"):
+    if query.explains in OF_PLACES or query.summarized or one.queries in ("cls", "mean"):
         return True
     if one.kind.length:
         return len(one.rows(one.kind.length)) == 1

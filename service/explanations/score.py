@@ -13,9 +13,9 @@ from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.explanations.methods import METHODS
 from service.options.attention import DEFAULT_STEPS, AttentionOptions
-from service.options.readers import MOST_STEPS, MOST_TARGETS, Against
+from service.options.readers import MOST_STEPS, MOST_TARGETS, Against, EntityNumber
 
-Explains: TypeAlias = Literal["class", "token", "embedding", "object"]
+Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag"]
 """What an answer is made of, and so what a score is of."""
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
@@ -25,16 +25,24 @@ CLASSIFICATION_TASKS: tuple[Task, ...] = ("image-classification", "text-classifi
 EXPLAINS: dict[Task, Explains] = {
     **dict.fromkeys(CLASSIFICATION_TASKS, "class"),
     "object-detection": "object",
+    "token-classification": "tag",
     "feature-extraction": "embedding",
 }
 """What a score is of, by task; of other tasks it is of a token."""
+OF_PLACES: tuple[Explains, ...] = ("token", "object", "tag")
+"""What stands at places of an answer, each of which has a row of its own."""
+CHOSEN_AFTER: tuple[Explains, ...] = ("object", "tag")
+"""What is explained once it is predicted."""
 EXPLAINING = f"{', '.join(GRADIENT_METHODS[:-1])} and {GRADIENT_METHODS[-1]}"
 AGAINST: dict[Explains, tuple[str, ...]] = {
     "class": ("label", "index"),
     "token": ("token", "text"),
     "object": ("label", "index"),
+    "tag": ("label", "index"),
 }
 """What `against` may hold; for embeddings that depends on what the model takes."""
+MOST_ENTITIES = 10**6
+"""No text has as many; how many it has is known once it is predicted."""
 DIGITS = re.compile(r"[0-9]{1,9}")
 
 
@@ -63,7 +71,7 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
     """
     if options.target is None:
         return None
-    classes = explains(manifest) == "class"
+    classes, tags = explains(manifest) == "class", explains(manifest) == "tag"
     labels = set(manifest.labels) if classes else set[str]()
     most = (manifest.detection.objects if manifest.detection else answer_width(manifest)) - 1
     rule = "target: must be numbers, such as 0 or 0,3"
@@ -71,8 +79,16 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
         rule = f"target: must be numbers of objects, from 0 to {most}"
     elif classes:
         rule = f"target: must be from 0 to {most} or a label"
+    elif tags:
+        rule, most = 'target: must be numbers of entities, such as 0 or {"entity": 0}', MOST_ENTITIES
     found: list[int] = []
     for target in options.target:
+        if isinstance(target, EntityNumber):
+            if not tags:
+                raise Unacceptable(
+                    f"target: an entity is of token-classification, this model's task is {manifest.task}"
+                )
+            target = target.number  # what it stands for
         whole = isinstance(target, int) or target in labels
         for part in [target] if whole else [part.strip() for part in target.split(",")]:
             if isinstance(part, int) or DIGITS.fullmatch(part if classes else part.removeprefix("-")):
@@ -81,7 +97,7 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
                 found.append(_class_of("target", part, manifest))
             else:
                 raise Unacceptable(f"{rule}, given another")
-    if (classes or manifest.detection) and not all(0 <= index <= most for index in found):
+    if (classes or tags or manifest.detection) and not all(0 <= index <= most for index in found):
         raise Unacceptable(f"{rule}, given another")
     if len(found) > MOST_TARGETS:
         raise Unacceptable(f"target: must be at most {MOST_TARGETS}, given {len(found)}")

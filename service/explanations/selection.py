@@ -24,8 +24,8 @@ class Target:
     """The rows that are read of relevance; of a token or an object, the row that it is at."""
     position: int = 0
     """Of a token or an object in the answer."""
-    index: int = 0
-    """Which mask, generated token or object it is, counted as the client counts."""
+    index: int | None = 0
+    """Which mask, generated token, object or entity it is, counted as the client counts; None if it is no entity."""
 
 
 @dataclass(frozen=True)

@@ -151,14 +151,25 @@ class TextTokenizer:
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             return entry
-        return ids[0] if len(ids) == 1 and not self._is_unknown(ids[0]) else entry
+        return ids[0] if len(ids) == 1 and not self.is_unknown(ids[0]) else entry
 
     def spellings(self, word: str) -> set[tuple[int, ...]]:
         """Return the tokens of a word, alone and behind a space; none where the vocabulary cannot write it."""
         found = {tuple(_encoded(self._tokenizer, [text], special=False).ids) for text in (word, f" {word.lstrip()}")}
-        return {tokens for tokens in found if tokens and not any(map(self._is_unknown, tokens))}
+        return {tokens for tokens in found if tokens and not any(map(self.is_unknown, tokens))}
 
-    def _is_unknown(self, index: int) -> bool:
+    def joined(self, pieces: Sequence[str]) -> str:
+        """Return the text of entries of the vocabulary that follow each other."""
+        text: str = self._tokenizer.decoder.decode(list(pieces)) if self._tokenizer.decoder else " ".join(pieces)
+        return text
+
+    @property
+    def marks_words(self) -> bool:
+        """True if the entries of the vocabulary that go on with a word begin with a prefix, as those of WordPiece."""
+        return bool(getattr(self._tokenizer.model, "continuing_subword_prefix", None))
+
+    def is_unknown(self, index: int) -> bool:
+        """Return whether a token stands for what the vocabulary cannot write."""
         unknown = getattr(self._tokenizer.model, "unk_token", None)  # a Unigram model does not name its own
         return self.piece(index) in (unknown, "<unk>")
 

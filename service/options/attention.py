@@ -45,13 +45,14 @@ class AttentionOptions(Options):
     target: Annotated[Any, read_targets()] = Field(
         None,
         description="for relevance, libra and integrated: classes by index or label, positions of a sequence, or "
-        "numbers of objects; what was predicted, every token, or the surest object, by default. Digits are an index, "
-        "whatever the labels are",
+        "numbers of objects or entities; what was predicted, every token, or the surest of these, by default. Digits "
+        "are an index, whatever the labels are",
     )
     against: Annotated[Against | None, read_against(), WithJsonSchema(AGAINST_SCHEMA)] = Field(
         None,
         description="for relevance, libra and integrated: what speaks for the target rather than for this class or "
-        "token; for embeddings, similar and parts, the other text or image. In a query, the same object as JSON",
+        "token, of entities O by default (null for none); for embeddings, similar and parts, the other text or image. "
+        "In a query, the same object as JSON",
     )
     sides: Literal["own", "both"] = Field(
         "own", description="for embeddings: explain the other input too, in the answer's `against`"

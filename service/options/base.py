@@ -48,7 +48,9 @@ class RequestOptions(Options):
     """Options of any request."""
 
     priority: Literal["interactive", "batch"] = Field(
-        "interactive", description="batch lets others go first, is served a tenth as much, and may fill half a queue"
+        "interactive",
+        description="batch lets others go first, is served a tenth as much, and may fill half a queue",
+        json_schema_extra=SHARED,
     )
 
     def check_answer(self, lengths: Sequence[Mapping[str, int]], limit: int) -> None:

@@ -1,5 +1,6 @@
 """How values are read that have several forms: indices, targets, inputs to compare with, steps."""
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass, replace
@@ -45,17 +46,38 @@ def read_indices(*words: str) -> PlainValidator:
 
 
 def read_targets() -> PlainValidator:
-    """Accept indices and labels, alone or as a list. Digits are an index; for other strings the labels decide."""
+    """Accept indices, labels and entities, alone or as a list; in a query, an entity as JSON.
 
-    def parse(value: object) -> tuple[int | str, ...]:
-        found: list[Any] = value if isinstance(value, list) else [value]
-        if 0 < len(found) <= MOST_TARGETS and all(type(one) in (int, str) for one in found):
-            return tuple(found)
+    Digits are an index; for other strings the labels decide.
+    """
+
+    def parse(value: object) -> tuple[int | str | EntityNumber, ...]:
+        if isinstance(value, str) and value.startswith(("{", "[{")):
+            with contextlib.suppress(RecursionError, ValueError):  # a label may begin so, too
+                value = json.loads(value)
+        found = [_target(one) for one in (value if isinstance(value, list) else [value])]
+        targets = tuple(one for one in found if one is not None)
+        if 0 < len(found) <= MOST_TARGETS and len(targets) == len(found):
+            return targets
         raise PydanticCustomError(
             "targets", "must be 1 to {most} indices or labels, such as 3 or 3,5", {"most": MOST_TARGETS}
         )
 
-    return PlainValidator(parse, json_schema_input_type=int | str | list[int | str])
+    return PlainValidator(parse, json_schema_input_type=int | str | dict[str, int] | list[int | str | dict[str, int]])
+
+
+@dataclass(frozen=True)
+class EntityNumber:
+    """A target that is an entity, by its number in an answer."""
+
+    number: int
+
+
+def _target(value: object) -> int | str | EntityNumber | None:
+    if isinstance(value, dict):
+        number = value.get("entity") if len(value) == 1 else None
+        return EntityNumber(number) if type(number) is int and 0 <= number < 10**6 else None
+    return value if type(value) in (int, str) else None  # type: ignore[return-value] # it is one of them
 
 
 @dataclass(frozen=True)
@@ -126,10 +148,12 @@ AGAINST_SCHEMA = {
 
 
 def read_against() -> PlainValidator:
-    """Accept an object with one name and value, or the text of one in JSON, as a query has it."""
+    """Accept null, an object with one name and value, or the text of one in JSON, as a query has it."""
     rule = f'must be an object with one of {", ".join(_AGAINST)}, such as {{"label": "7"}}, or a list of two'
 
-    def parse(value: object) -> Against:
+    def parse(value: object) -> Against | None:
+        if value is None:
+            return None
         if isinstance(value, str):
             try:
                 value = json.loads(

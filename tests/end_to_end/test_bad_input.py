@@ -90,6 +90,12 @@ CASES = {
         404,
         "similarity: this model's task is image-classification",
     ),
+    "tags by another task": (
+        "/v1/models/dates/tag",
+        {"json": {"inputs": "secret words", "ignore": ["secret words"]}},
+        404,
+        "tag: this model's task is text2text-generation; it serves generate, attention",
+    ),
     "unknown option": (CLASSIFY + "?secret_words=1", {"content": SEVEN, "headers": PNG}, 422, "options: unknown option"),
     "option twice": (CLASSIFY + "?top_k=1&top_k=2", {"content": SEVEN, "headers": PNG}, 422, "options: each may be given once"),
     "top_k zero": (CLASSIFY + "?top_k=0", {"content": SEVEN, "headers": PNG}, 422, "top_k: Input should be greater"),

@@ -49,11 +49,19 @@ def test_answers_have_the_fields_that_the_openapi_document_names(client):
         *((name, "classify") for name in of_task("text-classification")),
         *((name, "embed") for name in of_task("feature-extraction")),
         *((name, "fill-mask") for name in of_task("fill-mask")),
+        *((name, "tag") for name in of_task("token-classification")),
     ):
         model = documented.check(client.get(f"/v1/models/{name}")).json()
         if "max_tokens" in model["inputs"]:
             body = {"inputs": f"the cat {model['inputs'].get('mask', 'sat')}", "attention": {"method": "raw"}}
             documented.check(client.post(f"/v1/models/{name}/{endpoint}", json=body))
+        if endpoint == "tag":
+            for method, entities in (("libra", []), ("relevance", ["O"])):
+                asked = {"inputs": "a good dog on a mat", "ignore": entities, "attention": {"method": method}}
+                documented.check(client.post(f"/v1/models/{name}/tag", json=asked))
+            for strategy in ("none", "max"):
+                asked = {"inputs": "a good dog on a mat", "parameters": {"aggregation_strategy": strategy}}
+                documented.check(client.post(f"/v1/models/{name}", json=asked))
         if "rerank" in model["endpoints"]:
             asked = {"query": "the cat", "texts": ["sat", "a dog"], "attention": {}, "return_texts": True}
             documented.check(client.post(f"/v1/models/{name}/rerank", json=asked))

@@ -15,7 +15,18 @@ from contract.manifest import FIGURES, FUSIONS, Method
 from export.bundled import SOURCES
 from tests.conftest import ROOT
 from tests.samples import explanations_reference
-from tests.samples.fidelity import BUNDLED, FAMILIES, TOLERANCE, Seen, close, of_families, open_model, score, targets
+from tests.samples.fidelity import (
+    BUNDLED,
+    FAMILIES,
+    TOLERANCE,
+    Seen,
+    close,
+    of_families,
+    open_model,
+    real_places,
+    score,
+    targets,
+)
 
 BATCHES = (1, 3)
 GRADIENT = 3e-5
@@ -65,7 +76,7 @@ def test_the_answer_is_the_same_with_maps_and_without(model, batch):
     answer = seen.answer.detach().numpy()
     name = model.manifest.graphs["predict"].outputs[0].name
     for role, got in (("predict", model.run("predict", seen.feed)), ("attention", model.ask(seen))):
-        close(got[name], answer, role)
+        close(real_places(model.manifest, got[name], seen.feed), answer, role)
         for other, theirs in seen.others.items():
             close(got[other], theirs.detach().numpy(), f"{other} of {role}")
 
@@ -268,7 +279,7 @@ def test_relevance_is_that_of_each_row_s_own_target(model, batch):
         (answer,) = got.keys() - wanted.keys()
         for kind, theirs in wanted.items():
             close(got[kind], theirs, kind, GRADIENT)
-        close(got[answer], seen.answer.detach().numpy(), answer)
+        close(real_places(model.manifest, got[answer], seen.feed), seen.answer.detach().numpy(), answer)
     for kind, layers in evidence(seen, asked).items():
         assert max(layer.max() for layer in layers) > 1e-4, kind
 

@@ -214,6 +214,8 @@ HOSTILE = [
     document("/score", model="dates", text_1=MARK, text_2=[MARK]),
     document(DATES + "/rerank", query=MARK, texts=[MARK]),
     document(DATES + "/similarity", source=MARK, inputs=[MARK]),
+    document(DATES + "/tag", inputs=MARK, aggregate=MARK, ignore=[MARK]),
+    document(DATES + "/tei/predict", inputs=[[MARK]]),
     document(DATES + "/tei/rerank", query=MARK, texts=[MARK] * 2000),
     document(DATES, inputs={MARK: 1}),
     document(DIGITS, inputs=MARK),

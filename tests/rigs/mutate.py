@@ -258,6 +258,7 @@ RANKINGS = [
     json.dumps({"model": "dates", "text_1": "x", "text_2": ["y", "z"]}).encode(),
     json.dumps({"query": "x", "texts": ["y"], "attention": {"method": "raw"}}).encode(),
     json.dumps({"inputs": {"source_sentence": "x", "sentences": ["y"]}}).encode(),
+    json.dumps({"inputs": "x", "aggregate": "max", "ignore": ["O"], "attention": {"target": {"entity": 0}}}).encode(),
 ]
 INFER_LENGTHS = st.one_of(st.sampled_from(["0", "1", "-1", "007", "99999999999", MARK]), st.integers(0, 400).map(str))
 
@@ -316,7 +317,9 @@ REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     ),
     "rankings": st.builds(
         lambda path, body: request("POST", path, body, JSON),
-        st.sampled_from(["/v1/rerank", "/v2/rerank", "/score", DATES + "/rerank", DATES + "/tei/similarity"]),
+        st.sampled_from(
+            ["/v1/rerank", "/v2/rerank", "/score", DATES + "/rerank", DATES + "/tag", DATES + "/tei/similarity"]
+        ),
         spoilt(RANKINGS),
     ),
     "pipelines": st.builds(

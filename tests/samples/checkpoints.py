@@ -176,6 +176,9 @@ ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 """Of a model that ranks texts."""
 UNBOUNDED = {"sentence_transformers": {"version": "5.1.0", "activation_fn": "torch.nn.modules.linear.Identity"}}
 """Of one whose scores are logits."""
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "MISC")
+TAGGED = {"id2label": dict(enumerate(TAGS)), "label2id": {label: index for index, label in enumerate(TAGS)}}
+"""Of a model that finds entities."""
 CROP = {"do_center_crop": True, "crop_size": {"height": 8, "width": 8}, "resample": 3, "do_resize": True}
 T = transformers
 
@@ -492,6 +495,9 @@ CASES = {
     "bert-rank": Case(
         bert(T.BertForSequenceClassification, **ONE_LABEL), "text-classification", {}, pieces, exported=True
     ),
+    "bert-tags": Case(
+        bert(T.BertForTokenClassification, **TAGGED), "token-classification", BERT_TOKENS, pieces, exported=True
+    ),
     "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces, exported=True),
     "bert-features": Case(
         bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces, exported=True,
@@ -506,6 +512,11 @@ CASES = {
         bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, **ONE_LABEL, **UNBOUNDED),
         "text-classification", ROBERTA_TOKENS, roberta_bytes,
     ),
+    "roberta-tags": Case(
+        bert(T.RobertaForTokenClassification, T.RobertaConfig, **ROBERTA, **TAGGED), "token-classification",
+        ROBERTA_TOKENS, roberta_bytes,
+        exported=True,
+    ),
     "roberta-mask": Case(
         bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),
         "fill-mask", ROBERTA_TOKENS, roberta_bytes,
@@ -515,6 +526,15 @@ CASES = {
         bert(T.XLMRobertaForSequenceClassification, T.XLMRobertaConfig, **ROBERTA), "text-classification",
         ROBERTA_TOKENS, unigrams,
     ),
+    "xlm-roberta-tags": Case(
+        bert(T.XLMRobertaForTokenClassification, T.XLMRobertaConfig, **ROBERTA, **TAGGED), "token-classification",
+        ROBERTA_TOKENS, unigrams,
+        exported=True,
+    ),
+    "camembert-tags": Case(
+        bert(T.CamembertForTokenClassification, T.CamembertConfig, **ROBERTA, **TAGGED), "token-classification",
+        ROBERTA_TOKENS, unigrams,
+    ),
     "camembert-mask": Case(
         bert(T.CamembertForMaskedLM, T.CamembertConfig, **ROBERTA), "fill-mask", ROBERTA_TOKENS, unigrams
     ),
@@ -522,11 +542,19 @@ CASES = {
         bert(T.RobertaModel, T.RobertaConfig, **ROBERTA), "feature-extraction", {}, roberta_bytes, exported=True
     ),
     "distilbert": Case(distilbert(T.DistilBertForSequenceClassification), "text-classification", {}, pieces),
+    "distilbert-tags": Case(
+        distilbert(T.DistilBertForTokenClassification, **TAGGED), "token-classification", BERT_TOKENS, pieces,
+        exported=True,
+    ),
     "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
     "distilbert-features": Case(
         distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces, pooling="max"
     ),
     "mpnet": Case(mpnet(T.MPNetForSequenceClassification), "text-classification", {}, words_of_mpnet),
+    "mpnet-tags": Case(
+        mpnet(T.MPNetForTokenClassification, **TAGGED), "token-classification",
+        {"tokenizer_config.json": {"mask_token": "<mask>"}}, words_of_mpnet,
+    ),
     "mpnet-mask": Case(
         mpnet(T.MPNetForMaskedLM, hidden_act="relu"), "fill-mask",
         {"tokenizer_config.json": {"mask_token": "<mask>"}}, words_of_mpnet, exported=True,

@@ -275,7 +275,14 @@ def _answer(name, described, out, feed):
     logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
     if described.task == "fill-mask":
         return torch.stack([row[places] for row, places in zip(logits, torch.from_numpy(feed["masked"]), strict=True)])
+    if described.task == "token-classification":
+        return logits * torch.from_numpy(feed["source_visible"])[..., None]
     return logits
+
+
+def real_places(described, answer, feed):
+    """Return an answer with zeros where a text of a batch has no tokens."""
+    return answer * feed["source_visible"][..., None] if described.task == "token-classification" else answer
 
 
 def pooled(states, visible, pooling):
@@ -332,7 +339,9 @@ def targets(model, seen):
         feed["against"] = np.where(np.arange(batch) % 2, (feed["explained"] + 1) % classes, -1)
         feed["explained"][-1] = -1
     if middle:
-        feed["position"] = rng.permutation(np.arange(batch) % middle[0])
+        of_tokens = model.manifest.task == "token-classification"
+        lengths = seen.feed["source_visible"].sum(1) if of_tokens else middle[0]
+        feed["position"] = rng.permutation(np.arange(batch)) % lengths
     if len(model.manifest.attention) == 1:
         (kind,) = model.manifest.attention
         feed["rows"] = rng.integers(0, model.lengths(kind, seen)[:, None], (batch, 4))

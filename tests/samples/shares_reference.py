@@ -226,6 +226,11 @@ def _(module: heads.FirstLinear, x, maps=None):
 
 
 @through.register
+def _(module: heads.EachLinear, x, maps=None):
+    return biased(x @ module.weight.T, module.bias)
+
+
+@through.register
 def _(module: heads.FirstDense, x, maps=None):
     return through(module.activation, through(module.dense, x[:, :, 0]))
 

@@ -31,7 +31,7 @@ from export.plan import Source
 from export.tasks.text import TEXT_TASKS, text_model
 from model.architectures.text_encoder import TextEncoderConfig, text_encoder
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import Cut, Dense, FirstClassifier, MaskedWords, Pool, Unit
+from model.parts.heads import Cut, Dense, EachLinear, FirstClassifier, MaskedWords, Pool, Unit
 
 
 class TextConfig(Config):
@@ -99,8 +99,8 @@ class TextFamily(Family[C]):
         module = text_encoder(sizes, self._head(config, sizes, task, declared))
         if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
-        labelled = TEXT_TASKS[task].labelled
-        if labelled:
+        labelled, takes_pairs = TEXT_TASKS[task].labelled, TEXT_TASKS[task].takes_pairs
+        if takes_pairs:
             check_declaration(checkpoint)
             _check_pairs(tokenizer, sizes)
         text = text_rule(
@@ -125,11 +125,13 @@ class TextFamily(Family[C]):
             text=text,
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if labelled else (),
-            scores=_scores(checkpoint, config) if labelled else "softmax",
+            scores=_scores(checkpoint, config) if takes_pairs else "softmax",
             made_by=made_by(self.model_type, sizes, checkpoint, unused) | cut,
         )
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
+        if TEXT_TASKS[task].every_token:
+            return EachLinear(sizes.width, len(config.labels))
         if TEXT_TASKS[task].labelled:
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
         if not TEXT_TASKS[task].places:

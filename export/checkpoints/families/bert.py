@@ -77,6 +77,7 @@ BERT = BertFamily(
     NAMES,
     heads={
         "text-classification": {"pooler.dense": "head.dense", "classifier": "head.output"},
+        "token-classification": {"classifier": "head"},
         "fill-mask": {
             "cls.predictions.transform.dense": "head.dense",
             "cls.predictions.transform.LayerNorm": "head.norm",

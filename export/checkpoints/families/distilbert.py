@@ -50,6 +50,7 @@ DISTILBERT = DistilBertFamily(
     },
     heads={
         "text-classification": {"pre_classifier": "head.dense", "classifier": "head.output"},
+        "token-classification": {"classifier": "head"},
         "fill-mask": {
             "vocab_transform": "head.dense",
             "vocab_layer_norm": "head.norm",

@@ -35,6 +35,7 @@ def like_roberta(
         names,
         heads={
             "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
+            "token-classification": {"classifier": "head"},
             "fill-mask": {"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"},
             "feature-extraction": {},
         },

@@ -12,6 +12,7 @@ ARCHITECTURES: tuple[tuple[str, Task], ...] = (
     ("ForImageClassification", "image-classification"),
     ("ForObjectDetection", "object-detection"),
     ("ForSequenceClassification", "text-classification"),
+    ("ForTokenClassification", "token-classification"),
     ("ForMaskedLM", "fill-mask"),
     ("ForPreTraining", "fill-mask"),
     ("LMHeadModel", "text-generation"),

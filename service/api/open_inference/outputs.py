@@ -11,12 +11,14 @@ from service.api.open_inference.infer_request import InferRequest, WantedOutput
 from service.api.open_inference.tensors import Tensor
 from service.api.tasks.table import task_of
 from service.api.tasks.tensors import Output, Row
+from service.arrays import padded
 from service.errors import TooLarge, Unacceptable
 from service.explanations.answer import AttentionAnswer, Values
 from service.explanations.query import AttentionQuery
 from service.options.predictions import DetectOptions
 from service.repository.models.detector import Detector
 from service.repository.models.served_model import ServedModel
+from service.repository.models.tagger import Tagger
 
 ATTENTION = "attention"
 """The output that holds the document of attention; the tensors of its kinds are `attention.<kind>`."""
@@ -46,8 +48,10 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
         raise Unacceptable(f"outputs: must be among {', '.join(known)}, given another")
     if any(one.classes and one.name != "probabilities" for one in asked.wanted):
         raise Unacceptable("classification: is for the output probabilities")
-    if any(one.classes for one in asked.wanted) and isinstance(served, Detector):
-        raise Unacceptable("classification: is for one class an input, a detector has one for each of many objects")
+    if any(one.classes for one in asked.wanted) and isinstance(served, Detector | Tagger):
+        raise Unacceptable(
+            f"classification: is for one class an input, and {served.manifest.task} has one for each of many parts"
+        )
     of_attention = [name for name in named if name.partition(".")[0] == ATTENTION]
     if not of_attention:
         if asked.parsed.attention(required=False):
@@ -112,7 +116,7 @@ def _stacked(name: str, values: Sequence[npt.NDArray[np.float32] | bytes]) -> Te
     texts = [one for one in values if isinstance(one, bytes)]
     if texts:
         return Tensor(name, (len(texts), 1), texts)
-    array = np.stack([one for one in values if not isinstance(one, bytes)])
+    array = padded([one for one in values if not isinstance(one, bytes)])
     return Tensor(name, array.shape, array)
 
 

@@ -76,6 +76,8 @@ class ExplainedClass(Part):
     index: int | None = Field(None, description="of a class")
     mask: int | None = Field(None, description="of fill-mask: which mask of the text")
     object: int | None = Field(None, description="of a detector: the number of the object")
+    entity: int | None = Field(None, description="of tag: its number")
+    position: int | None = Field(None, description="of tag: its first token")
     token: int | None = Field(None, description="of fill-mask and generated texts")
     label: str | None = Field(None, description="the class, or the text of a token that fills a mask")
     text: str | None = Field(None, description="of a generated token")

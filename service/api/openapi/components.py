@@ -106,12 +106,14 @@ class Components:
             default = described.pop("default", None)
             if default and not isinstance(default, dict | list):
                 described["description"] = f"{described.get('description', '')} (default: {default})".lstrip()
+            if described.pop("shared", False):
+                properties[name] = self.named("schemas", f"{title}Option", described)
+                continue
             for choice in (described, *described.get("anyOf", [])):
                 if "enum" in choice:
                     values = {"type": choice.pop("type"), "enum": choice.pop("enum")}
                     choice |= self.named("schemas", f"{title}Option", values)
-            shared = described.pop("shared", False)
-            properties[name] = self.named("schemas", f"{title}Option", described) if shared else described
+            properties[name] = described
         return {**schema, "properties": properties} if properties else schema
 
 

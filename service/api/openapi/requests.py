@@ -15,6 +15,7 @@ from service.options.predictions import (
     TextOptions,
     Threshold,
 )
+from service.options.tags import EntityOptions
 
 BINARY: Json = {"type": "string", "format": "binary"}
 Base64 = Annotated[str, WithJsonSchema({"type": "string", "format": "byte"})]
@@ -54,7 +55,7 @@ class AttendImages(GenerateOptions, Images):
     threshold: Threshold = None
 
 
-class AttendTexts(GenerateOptions, TextOptions, TextsOrPairs):
+class AttendTexts(GenerateOptions, EntityOptions, TextOptions, TextsOrPairs):
     """Texts to attend to. `truncate` and pairs are of models that predict, the other options of those that generate."""
 
 

@@ -83,7 +83,7 @@ async def explain(
     A gradient method explains the embedding of an input by that of the `other`.
     """
     if query.by_gradient:
-        work = _explain_prediction(served, item, query, caller, other)
+        work = _explain_prediction(served, item, query, text, caller, other)
         (prediction, maps), diagnostics = await _with_diagnostics(served, item, query, caller, work)
         result = AttentionResult(prediction, maps, diagnostics)
     else:
@@ -102,7 +102,7 @@ async def explain(
     result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
     if query.options.evaluate:
-        subject = predicted(served, item, query, result.prediction, other.vector if other else None, caller)
+        subject = predicted(served, item, query, text, result.prediction, other.vector if other else None, caller)
 
         async def attend(one: AttentionQuery) -> Sequence[AttentionMap]:
             return (await explain(served, item, one, text, caller, other))[1].maps
@@ -174,17 +174,18 @@ async def explain_step(
 
 
 async def _explain_prediction(
-    served: Predictor, item: ModelInput, query: AttentionQuery, caller: Caller, other: Other | None
+    served: Predictor, item: ModelInput, query: AttentionQuery, text: Text, caller: Caller, other: Other | None
 ) -> tuple[Prediction, list[AttentionMap]]:
     """Return the prediction of an input, and the maps of each of its scores.
 
     The prediction comes first where targets are chosen by it.
     """
     prediction = None
-    targets = served.targets(item, query)
     if query.predicts_first(served.manifest):
         prediction = await served.predict(item, caller)
-        targets = [served.chosen(one, prediction) for one in targets]
+        targets = served.targets_after(item, query, prediction, text)
+    else:
+        targets = served.targets(item, query)
     score = (other.vector, other.weight) if other else None
     found = await explain_scores(served, item, query, targets, caller, score, answers=prediction is None)
     answers = [answer for answer in (prediction, *(one.answer for one in found)) if answer is not None]

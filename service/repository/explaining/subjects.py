@@ -1,5 +1,6 @@
 """What is evaluated of each task: the parts of an input, and the score that is measured as they are taken away."""
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,8 +14,9 @@ from service.explanations.answer import AttentionMap
 from service.explanations.comparison import compared, curve_names, is_comparison
 from service.explanations.evaluation import SEED, Evaluation, MeasureName, Score
 from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind
-from service.explanations.selection import select
-from service.inputs.model_input import ModelInput
+from service.explanations.selection import Target, select
+from service.inputs.model_input import ModelInput, Text
+from service.options.attention import AttentionOptions
 from service.repository.explaining.faithfulness import PARTS, Measure, Subject, count_scores, evaluate
 from service.repository.models.detector import Detector
 from service.repository.models.generator import Generator
@@ -22,6 +24,7 @@ from service.repository.models.graph_controls import GraphControls, KindControls
 from service.repository.models.mask_filler import MaskFiller
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import AttentionJob, Prediction, ServedModel
+from service.repository.models.tagger import Tagger
 
 SMALLEST_LENGTH = 1e-12
 """A cosine is divided by no smaller product of lengths."""
@@ -50,7 +53,7 @@ async def evaluation_of(
     """
     found: dict[str, Array] = {}
     if is_comparison(query):
-        for method, one in compared(query, served.query, subject.index).items():
+        for method, one in compared(query, functools.partial(_resolved, served, query), subject.index).items():
             found[method] = subject.values(await attend(one), one)
     else:
         found[query.method] = subject.values(maps, query)
@@ -59,10 +62,17 @@ async def evaluation_of(
     return await evaluate(subject, found, names, digits, seeds, compared=is_comparison(query))
 
 
+def _resolved(served: ServedModel, query: AttentionQuery, options: AttentionOptions) -> AttentionQuery:
+    """Return the attention that options ask for, of what counts as found in a query."""
+    resolved = served.query(options)
+    return served.query_with(resolved, query.entities) if isinstance(served, Predictor) else resolved
+
+
 def predicted(
     served: Predictor,
     item: ModelInput,
     query: AttentionQuery,
+    text: Text,
     prediction: Prediction,
     other: Prediction | None,
     caller: Caller,
@@ -86,6 +96,9 @@ def predicted(
         return _subject(served, item, cosine, Score("cosine", "the other input", {"target": None}))
     if isinstance(served, Detector):
         return _detected(served, item, query, prediction, caller)
+    if isinstance(served, Tagger):
+        (target,) = served.targets_after(item, query, prediction, text)
+        return _tagged(served, item, target, caller)
     (index,) = query.targets or (int(prediction.argmax()),)
     scores, names = served.manifest.scores, served.manifest.labels
 
@@ -110,6 +123,22 @@ def _detected(
     score = Score("probability", served.manifest.labels[target.token], named)
     subject = _subject(served, item, chance, score)
     return replace(subject, index=target.position, position=served.row_of(target.position))
+
+
+def _tagged(served: Tagger, item: ModelInput, target: Target, caller: Caller) -> Subject:
+    """Return what is evaluated of a text with entities: the probability of the label of one at its first token.
+
+    Raises Unacceptable for a model without a token that stands for one that is taken away: places would be others.
+    """
+    if not served.inputs.rule.stand_ins:
+        raise Unacceptable("evaluate: needs a mask or padding token, and this model has none")
+
+    async def chance(rest: ModelInput) -> float:
+        return _probability((await served.predict(rest, caller))[target.position], target.token)
+
+    named = {"target": target.token, "entity": target.index, "position": target.position}
+    score = Score("probability", served.manifest.labels[target.token], named)
+    return replace(_subject(served, item, chance, score), index=target.index, position=target.position)
 
 
 def _filled(

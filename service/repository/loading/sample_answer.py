@@ -63,7 +63,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
     if isinstance(served, Predictor):
         lanes.prediction_lane = _Direct(served._run_predictions)
         prediction = await served.predict(item, NOBODY)
-        served.target_entry(served.targets(item, queries[0])[0], prediction)
+        served.target_entry(served.targets_after(item, queries[0], prediction, text)[0], prediction)
         _check_layers(served, item, queries[0])
         if served.inputs.longest and time.monotonic() < enough:  # the longest text: tables of positions may be shorter
             served.sessions["predict"].warm_up(served.longest())

@@ -13,6 +13,7 @@ from service.explanations.found_object import FoundObject
 from service.explanations.query import AttentionQuery
 from service.explanations.selection import Target
 from service.inputs.model_input import Box, ModelInput, Picture
+from service.options.base import RequestOptions
 from service.options.predictions import DetectOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
@@ -112,6 +113,10 @@ class Detector(Predictor):
             return replace(one, entry={**one.entry, "objects": numbers}, values=one.values[:, numbers], rows=rows)
 
         return [narrowed(one) for one in maps]
+
+    def query_with(self, query: AttentionQuery, options: RequestOptions) -> AttentionQuery:
+        """Return a query about the objects that options find."""
+        return replace(query, found=options) if isinstance(options, DetectOptions) else query
 
     def targets(self, item: ModelInput, query: AttentionQuery) -> list[Target]:
         """Return the objects that a gradient method explains, by default the surest one."""

@@ -22,6 +22,7 @@ class MaskFiller(Predictor):
 
     tasks = ("fill-mask",)
     endpoints = ("fill-mask", "attention")
+    answers_places = True
     mask: str
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,15 +16,13 @@ from service.explanations.found_object import FoundObject
 from service.explanations.query import AttentionQuery
 from service.explanations.score import CLASSIFICATION_TASKS, explains
 from service.explanations.selection import Target
-from service.inputs.model_input import ModelInput, cost_of
+from service.inputs.model_input import ModelInput, Text, cost_of
+from service.options.base import RequestOptions
 from service.repository.models.served_model import Prediction, ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
-
-MOST_MASKS = 64
-"""The most masks of one text."""
 
 
 class Predictor(ServedModel):
@@ -32,6 +31,8 @@ class Predictor(ServedModel):
     roles = ("predict", "attention")
     mask: str | None = None
     """The text of the mask token; None for tasks without masks."""
+    answers_places: ClassVar[bool] = False
+    """True if an input has an answer at each of many places, which takes long to write."""
     prediction_lane: Lane[ModelInput, Prediction]
 
     @property
@@ -87,6 +88,16 @@ class Predictor(ServedModel):
         if target.token >= 0 or not self.answers_classes:
             return target
         return replace(target, token=int(prediction.argmax()))
+
+    def targets_after(
+        self, item: ModelInput, query: AttentionQuery, prediction: Prediction, text: Text
+    ) -> list[Target]:
+        """Return what a gradient method explains of an input, once it is predicted."""
+        return [self.chosen(one, prediction) for one in self.targets(item, query)]
+
+    def query_with(self, query: AttentionQuery, options: RequestOptions) -> AttentionQuery:
+        """Return a query with what the options of the answer say of it: what is found."""
+        return query
 
     @property
     def answers_classes(self) -> bool:

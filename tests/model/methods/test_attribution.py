@@ -27,6 +27,7 @@ from model.parts.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 from model.parts.heads import (
     POOLS,
     DistilledClassifier,
+    EachLinear,
     FirstAndMeanClassifier,
     FirstClassifier,
     FirstDense,
@@ -214,6 +215,11 @@ def test_libra_of_masked_words_goes_through_their_head():
     assert_text(
         head, lambda states: filled(head, states, masked), lambda logits: logits[..., ROWS, places, TARGETS], masked
     )
+
+
+def test_libra_of_a_token_s_label_goes_through_their_head():
+    head, places = EachLinear(WIDTH, CLASSES), torch.tensor([4, 2, 0])
+    assert_text(head, functools.partial(through, head), lambda logits: logits[..., ROWS, places, TARGETS])
 
 
 def test_libra_of_a_continued_text_goes_to_the_tokens_before_it():

@@ -9,6 +9,7 @@ from model.parts.heads import (
     Cut,
     Dense,
     DistilledClassifier,
+    EachLinear,
     FirstAndMeanClassifier,
     FirstClassifier,
     FirstDense,
@@ -37,6 +38,11 @@ def test_heads_of_the_first_state():
     head = sharpen(FirstClassifier(8, 3, nn.ReLU()))
     w = weights_of(head)
     assert_same(head(X), linear(w, "module.output", relu(linear(w, "module.dense", first))))
+
+
+def test_a_head_of_every_state():
+    head = sharpen(EachLinear(8, 3))
+    assert_same(head(X, VISIBLE), linear(weights_of(head), "module", X.numpy()))
 
 
 def test_heads_of_more_than_the_first_state():

@@ -21,7 +21,7 @@ from service.options.generation import GenerateOptions
 from service.repository.models.generator import Generator
 from service.settings import Settings
 from tests.samples.checkpoints import CASES, CHOSEN, checkpoint_of, reference, source_of_case
-from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint
+from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint, real_places
 from tests.samples.reference_images import photograph, processed
 from tests.samples.reference_texts import (
     ASKED,
@@ -74,7 +74,7 @@ def test_answers_maps_and_values_are_those_of_the_reference_library(sources, nam
         """Return which rows or keys of maps are no padding, to be multiplied with (batch, heads, query, key)."""
         return np.expand_dims(feed["source_visible"], (1, place)) if axis == "source" else 1
 
-    close(ours.answer.numpy(), theirs.answer.numpy(), "answer", EXACT)
+    close(real_places(source, ours.answer.numpy(), feed), theirs.answer.numpy(), "answer", EXACT)
     for name_of, ours_of, theirs_of in zip(theirs.others, ours.others, theirs.others.values(), strict=True):
         close(ours_of.numpy(), theirs_of.numpy(), name_of, EXACT)
     for kind, weights, values in zip(source.attention, ours.weights, ours.values, strict=True):

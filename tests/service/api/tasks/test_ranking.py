@@ -1,7 +1,6 @@
 """Texts are ranked as by sentence-transformers, and each is explained as its pair is."""
-# ruff: noqa: E501, RUF001 # the texts hold what people write
+# ruff: noqa: E501 # a refusal is a line
 
-import random
 import shutil
 import warnings
 
@@ -9,16 +8,10 @@ import numpy as np
 import pytest
 
 from tests.samples.in_process import in_process
+from tests.samples.odd_texts import LONG, ODD, fifty
 
 NAMES = ("bert-rank", "roberta-rank")
 QUERY = "the old cat"
-ODD = (
-    "the cat sat on the mat", "猫がマットの上に座っています。", "Съешь ещё этих мягких французских булок.", "مرحبا بالعالم", "한국어 문장",
-    "Ω≈ç√∫˜µ≤≥÷", "naïve café déjà vu", "👩‍👩‍👧‍👦 family 🇫🇷", "def f(x): return x ** 2", "e\u0301 and é", "ﬁ ½ ² ™", "", " ",
-    "\t\n", "[MASK] [CLS] </s> <s>", "https://example.org/a?b=c#f", "IN CAPITALS", "a" * 90, "don't can't",
-    "ไทย ภาษา", "हिन्दी पाठ", "ελληνικά", "עברית", "the cat sat on the mat",
-)  # fmt: skip
-LONG = "the cat sat on a mat and ran to the new house " * 9
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +47,6 @@ def encoder_of(checkpoints, client, tmp_path_factory):
             return CrossEncoder(str(folder), device="cpu", model_kwargs={"dtype": torch.float64})
 
     return load
-
-
-def fifty():
-    draw = random.Random(3)
-    words = " ".join(ODD).split()
-    return [*ODD, LONG, *(" ".join(draw.choices(words, k=draw.randint(1, 20))) for _ in range(25))]
 
 
 def rerank(client, name, texts, query=QUERY, **options):

@@ -1,0 +1,103 @@
+"""Models that label the tokens of a text, of which entities are made."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from contract.artifact import MANIFEST, Artifact, ArtifactError
+from service.arrays import Array, log_softmax
+from service.errors import Unacceptable
+from service.explanations.entities import Entity, find_entities
+from service.explanations.query import AttentionQuery
+from service.explanations.selection import Target
+from service.inputs.model_input import ModelInput, Text
+from service.options.base import RequestOptions
+from service.options.tags import EntityOptions
+from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction
+from service.settings import Settings
+
+OUTSIDE = "O"
+"""The label of what is no entity, in models that have one."""
+
+
+class Tagger(Predictor):
+    """A classifier of tokens: logits of labels for every token of a text."""
+
+    tasks = ("token-classification",)
+    endpoints = ("tag", "attention")
+    answers_places = True
+
+    def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
+        super().__init__(artifact, device, settings)
+        if not self.inputs.tokenizer or not self.manifest.labels:
+            raise ArtifactError(artifact.path(MANIFEST), "a token-classification model needs texts and labels")
+        self.tokenizer = self.inputs.tokenizer
+
+    def entities(self, text: Text, item: ModelInput, prediction: Prediction, options: EntityOptions) -> list[Entity]:
+        """Return the entities of a text, in order."""
+        assert isinstance(text, str)  # noqa: S101 # it takes no pairs
+        chances, tokens = probabilities_of(prediction), item.tokens
+        return find_entities(
+            text, tokens, chances, self.manifest.labels, self.tokenizer, options.aggregate, options.ignore
+        )
+
+    def query_with(self, query: AttentionQuery, options: RequestOptions) -> AttentionQuery:
+        """Return a query about the entities that options find.
+
+        They are explained against `O`, unless it counts as an entity, or the request says otherwise.
+        """
+        entities = options if isinstance(options, EntityOptions) else EntityOptions()
+        query = replace(query, entities=entities)
+        says = "against" in query.options.model_fields_set
+        if says or not query.by_gradient or OUTSIDE not in entities.ignore or OUTSIDE not in self.manifest.labels:
+            return query
+        return replace(query, against=self.manifest.labels.index(OUTSIDE))
+
+    def targets_after(
+        self, item: ModelInput, query: AttentionQuery, prediction: Prediction, text: Text
+    ) -> list[Target]:
+        """Return the entities that are explained, each by its label at its first token; by default the surest.
+
+        Of a text without an entity, that is the label that is not ignored, where it is likeliest. Raises Unacceptable
+        for an entity that there is not, and for one whose label is what it is explained against.
+        """
+        found = self.entities(text, item, prediction, query.entities)
+        if query.targets is None:
+            targets = [self._surest(item, found, prediction, query)]
+        elif max(query.targets) >= len(found):
+            raise Unacceptable(f"target: must be an entity of the text, of which there are {len(found)}, given another")
+        else:
+            targets = [_target(found[number], number) for number in query.targets]
+        if any(target.token == query.against for target in targets):
+            raise Unacceptable("against: must be another label than the entity's, given the same")
+        return targets
+
+    def _surest(
+        self, item: ModelInput, found: Sequence[Entity], prediction: Prediction, query: AttentionQuery
+    ) -> Target:
+        if found:
+            number = max(range(len(found)), key=lambda place: found[place].probability)
+            return _target(found[number], number)
+        chances = probabilities_of(prediction)
+        chances[item.special["source"]] = 0
+        ignored = [query.entities.ignore.count(label) > 0 for label in self.manifest.labels]
+        chances[:, ignored] = -1
+        place, index = divmod(int(chances.argmax()), chances.shape[1])
+        return Target(index, (place,), place, None)
+
+    def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
+        """Return what an answer says of a target: the entity, where its first token is, and the label there."""
+        return {"entity": target.index, "position": target.position, **self.class_entry(target.token)}
+
+
+def _target(entity: Entity, number: int) -> Target:
+    place = entity.tokens[0]
+    return Target(entity.index, (place,), place, number)
+
+
+def probabilities_of(prediction: Prediction) -> Array:
+    """Return the probabilities of labels (token, label)."""
+    chances: Array = np.exp(log_softmax(prediction))
+    return chances
