@@ -89,6 +89,8 @@ def others(model: regard.Model, text: str) -> None:
     likeness: list[regard.Similarity] = model.similarity(text, [text], truncate=True)
     ranked: list[regard.Ranked] = model.rerank(text, [text], top_k=1, raw_scores=True)
     print(likeness[0].similarity, ranked[0].index, ranked[0].score, ranked[0].text)
+    tagged: regard.Tagged = model.tag(text, aggregate="max", ignore=["O"])
+    print([one.text for one in tagged.entities], len(model.tag_batch([text])))
     filled: regard.Filled = model.fill_mask(text, top_k=2)
     print(filled.candidates[0][0].text, len(model.fill_mask_batch([text])))
 
@@ -110,7 +112,12 @@ async def beside_one_another(url: str) -> None:
         async with dates.stream(DATE) as stream:
             print([token.text async for token in stream], stream.result.text)
         wrong = (dates.embed(DATE), dates.embed_batch([DATE]), dates.fill_mask(DATE), dates.fill_mask_batch([DATE]))
-        compared = (dates.rerank(DATE, [DATE]), dates.similarity(DATE, [DATE]))
+        compared = (
+            dates.tag(DATE),
+            dates.tag_batch([DATE]),
+            dates.rerank(DATE, [DATE]),
+            dates.similarity(DATE, [DATE]),
+        )
         for call in (*wrong, *compared, digits.detect(PICTURE), digits.detect_batch([PICTURE])):
             try:
                 await call

@@ -51,13 +51,14 @@ from regard.tasks.fill_mask import Candidate, Filled
 from regard.tasks.generation import GeneratedToken, Generation, OtherText, StreamedToken
 from regard.tasks.ranking import Ranked
 from regard.tasks.similarity import Similarity
+from regard.tasks.tagging import Entity, Tagged
 
 __all__ = [
     "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",
     "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Detected",
-    "Detection", "Diagnosis",
-    "Embedding", "Evaluation", "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused",
+    "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
+    "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
     "Ranked", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity", "Started", "Stream",
-    "StreamBroken", "StreamedToken", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
+    "StreamBroken", "StreamedToken", "Tagged", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ class AttentionOptions(TypedDict, total=False):
     layers: Indices
     heads: Indices
     queries: Indices
-    target: int | str | Sequence[int | str]
+    target: int | str | Json | Sequence[int | str | Json]
     """The class, mask, generated token or detected object that relevance, libra and integrated explain."""
     threshold: float
     """Of a detector: the probability from which an object counts as found, and has a row; else that of the answer."""

@@ -28,6 +28,7 @@ from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
 from regard.tasks.ranking import Ranked, RerankOptions
 from regard.tasks.similarity import Similarity
+from regard.tasks.tagging import TAG, Tagged, TagOptions
 from regard.tasks.task import ATTENTION, Task, TextOptions
 from regard.transport import UNREADABLE, Transport, incompatible
 
@@ -198,6 +199,14 @@ class Model:
     def fill_mask_batch(self, given: Iterable[Text], **options: Unpack[FillMaskOptions]) -> list[Filled]:
         """Return candidates for every mask of each of several texts."""
         return self._all(FILL_MASK, given, options)
+
+    def tag(self, given: Text, **options: Unpack[TagOptions]) -> Tagged:
+        """Return the entities of a text."""
+        return self._one(TAG, given, options)
+
+    def tag_batch(self, given: Iterable[Text], **options: Unpack[TagOptions]) -> list[Tagged]:
+        """Return the entities of each of several texts."""
+        return self._all(TAG, given, options)
 
     def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
         """Return the text that the model writes for a text or a picture."""

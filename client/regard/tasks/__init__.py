@@ -10,9 +10,10 @@ from regard.tasks.detection import DETECT
 from regard.tasks.embedding import EMBED
 from regard.tasks.fill_mask import FILL_MASK
 from regard.tasks.generation import GENERATE
+from regard.tasks.tagging import TAG
 from regard.tasks.task import Task
 
-TASKS: Mapping[str, Task[Any]] = {one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, FILL_MASK, GENERATE)}
+TASKS: Mapping[str, Task[Any]] = {one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, FILL_MASK, GENERATE, TAG)}
 
 
 def task_of(model: Description) -> Task[Result]:
