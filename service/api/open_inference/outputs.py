@@ -24,6 +24,11 @@ ATTENTION = "attention"
 """The output that holds the document of attention; the tensors of its kinds are `attention.<kind>`."""
 FLOAT_BYTES, NUMBER_BYTES = 4, 16
 """Of one number of a tensor, in binary, and at most in JSON."""
+OF_SEVERAL: dict[type[ServedModel], str] = {
+    Detector: "a detector has one for each of many objects",
+    Tagger: "a tagger has one for each of many tokens",
+}
+"""Models that answer with more than one class an input."""
 OF_DOCUMENTS = frozenset(
     "colormap diagnostics digits dtype encoding evaluate format ground hard opacity scale sides width".split()
 )
@@ -48,10 +53,9 @@ def attention_query(served: ServedModel, asked: InferRequest) -> AttentionQuery 
         raise Unacceptable(f"outputs: must be among {', '.join(known)}, given another")
     if any(one.classes and one.name != "probabilities" for one in asked.wanted):
         raise Unacceptable("classification: is for the output probabilities")
-    if any(one.classes for one in asked.wanted) and isinstance(served, Detector | Tagger):
-        raise Unacceptable(
-            f"classification: is for one class an input, and {served.manifest.task} has one for each of many parts"
-        )
+    several = next((words for kind, words in OF_SEVERAL.items() if isinstance(served, kind)), None)
+    if several and any(one.classes for one in asked.wanted):
+        raise Unacceptable(f"classification: is for one class an input, {several}")
     of_attention = [name for name in named if name.partition(".")[0] == ATTENTION]
     if not of_attention:
         if asked.parsed.attention(required=False):

@@ -244,4 +244,4 @@ def test_a_class_is_for_one_answer_an_input(client):
     sent = {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [TEXT]}], "outputs": outputs}
     answer = client.post("/v2/models/bert-tags/infer", json=sent)
     assert answer.status_code == 400
-    assert answer.json()["error"].startswith("classification: is for one class an input, and token-classification")
+    assert answer.json()["error"].startswith("classification: is for one class an input, a tagger has one")
