@@ -75,18 +75,18 @@ def _words(
 ) -> Iterator[list[Entity]]:
     """Yield the tokens of each word. A tokenizer that does not mark where words go on has words between spaces."""
     group: list[Entity] = []
-    for one in found:
-        start, stop = one.span
-        if tokenizer.is_unknown(tokens[one.tokens[0]].index):
+    for token in found:
+        start, stop = token.span
+        if tokenizer.is_unknown(tokens[token.tokens[0]].index):
             goes_on = False
         elif tokenizer.marks_words:
-            goes_on = len(one.word) != stop - start
+            goes_on = len(token.word) != stop - start
         else:
             goes_on = start > 0 and " " not in text[start - 1 : start + 1]
         if group and not goes_on:
             yield group
             group = []
-        group.append(one)
+        group.append(token)
     if group:
         yield group
 
@@ -110,11 +110,11 @@ def _as_word(
 def _groups(found: Sequence[Entity]) -> Iterator[list[Entity]]:
     """Yield what has the same label, one behind the other; a label that begins with B- begins another group."""
     group: list[Entity] = []
-    for one in found:
-        if group and (one.label.startswith("B-") or _tag(one.label) != _tag(group[-1].label)):
+    for part in found:
+        if group and (part.label.startswith("B-") or _tag(part.label) != _tag(group[-1].label)):
             yield group
             group = []
-        group.append(one)
+        group.append(part)
     if group:
         yield group
 

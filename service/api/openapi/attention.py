@@ -234,7 +234,8 @@ class Evaluation(Part):
     target: int | None = Field(description="the class or token whose score is measured; null of embeddings")
     mask: int | None = Field(None, description="of fill-mask: which mask of the text")
     object: int | None = Field(None, description="of a detector: the number of the object")
-    position: int | None = Field(None, description="of the token in a generated text")
+    entity: int | None = Field(None, description="of tag: its number")
+    position: int | None = Field(None, description="of the token in a generated text, or of a label")
     measure: MeasureName
     fractions: list[float] = Field(description="of the parts that are taken away or put back")
     curves: list[Curve] | None = None

@@ -136,7 +136,7 @@ def _tagged(served: Tagger, item: ModelInput, target: Target, caller: Caller) ->
     async def chance(rest: ModelInput) -> float:
         return _probability((await served.predict(rest, caller))[target.position], target.token)
 
-    named = {"target": target.token, "entity": target.index, "position": target.position}
+    named = {"target": target.token, **served.entity_entry(target)}
     score = Score("probability", served.manifest.labels[target.token], named)
     return replace(_subject(served, item, chance, score), index=target.index, position=target.position)
 

@@ -88,8 +88,13 @@ class Tagger(Predictor):
         return Target(index, (place,), place, None)
 
     def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
-        """Return what an answer says of a target: the entity, where its first token is, and the label there."""
-        return {"entity": target.index, "position": target.position, **self.class_entry(target.token)}
+        """Return what an answer says of a target: the entity, if it is one, and the token whose label it is."""
+        return {**self.entity_entry(target), **self.class_entry(target.token)}
+
+    def entity_entry(self, target: Target) -> dict[str, object]:
+        """Return the number of the entity that a target is, if it is one, and the position of its first token."""
+        entity = {} if target.index is None else {"entity": target.index}
+        return {**entity, "position": target.position}
 
 
 def _target(entity: Entity, number: int) -> Target:

@@ -65,10 +65,10 @@ def test_entities_of_fifty_texts_are_those_of_the_reference_library(both, strate
         found = find_entities(text, tokens, chances, LABELS, ours, strategy, ignored)
         shown = [(one.label, *one.span, one.word, one.probability) for one in found]
         assert shown == wanted(theirs, text, chances, strategy, ignored)
-        for one in found:
-            assert (tokens[one.tokens[0]].span[0], tokens[one.tokens[-1]].span[1]) == one.span
-            assert strategy != "none" or LABELS[one.index] == one.label
-            assert LABELS[one.index].split("-", 1)[-1] == one.label or strategy == "none"
+        for entity in found:
+            assert (tokens[entity.tokens[0]].span[0], tokens[entity.tokens[-1]].span[1]) == entity.span
+            assert strategy != "none" or LABELS[entity.index] == entity.label
+            assert LABELS[entity.index].split("-", 1)[-1] == entity.label or strategy == "none"
         labels |= {one.label for one in found}
     assert len(labels) >= 3
 
