@@ -12,13 +12,14 @@ from model.architectures.gpt import GPT_SIZES, gpt
 from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
 from model.architectures.swin import SWIN_SIZES, swin
 from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
-from model.architectures.text_encoder import TEXT_ENCODER_SIZES, word_filler
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES, tagger, word_filler
 from model.architectures.transformer import TRANSFORMER_SIZES, vaswani
 from model.architectures.vit import VIT_SIZES, vit
 from model.architectures.vit_variants import VARIANTS
 from model.parts.attention_variants import Bilinear, Hard
 from model.parts.heads import FirstState
 from model.parts.stacks import PRE_NORM
+from model.vocabularies import DATE_TAGS
 from model.weights import load_weights
 
 CATALOGUE: dict[str, Callable[[], nn.Module]] = {
@@ -37,7 +38,8 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: swin_v2(config) for name, config in SWIN_V2_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
-    **{name: lambda config=config: word_filler(config) for name, config in TEXT_ENCODER_SIZES.items()},  # type: ignore[misc] # as above
+    "dates-mlm": lambda: word_filler(TEXT_ENCODER_SIZES["dates-mlm"]),
+    "dates-tags": lambda: tagger(TEXT_ENCODER_SIZES["dates-tags"], len(DATE_TAGS)),
     **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above
 }
 

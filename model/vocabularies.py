@@ -21,6 +21,10 @@ def encode(text: str) -> list[int]:
     return [VOCABULARY.get(character, UNKNOWN) for character in text.lower()]
 
 
+DATE_TAGS = ("O", "WEEKDAY", "DAY", "MONTH", "YEAR")
+"""The labels of characters of a text with dates: the part that each is in, or O. No two of one sort adjoin."""
+
+
 # Words.
 
 WORD_SPECIALS = ("[PAD]", "[START]", "[END]")

@@ -23,6 +23,7 @@ RECIPES = {
     "scenes-swin": "marked",
     "dates-mlm": "language",
     "dates-clm": "language",
+    "dates-tags": "tags",
 }
 """Models that can be trained, each with the module of `train/recipes` that knows how."""
 

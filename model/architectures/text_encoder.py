@@ -10,7 +10,7 @@ from model.parts.attention import Context, Maps, Recall, under, visible_keys
 from model.parts.blocks import PostNormBlock, Stack
 from model.parts.embedding import Embedding
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import MaskedWords, head_width
+from model.parts.heads import EachLinear, MaskedWords, head_width
 from model.parts.positions import RelativeBias
 from model.parts.stacks import BlockSizes
 
@@ -39,6 +39,8 @@ class TextEncoderConfig(BlockSizes):
 TEXT_ENCODER_SIZES = {
     # bundled: lines of written dates, characters as tokens, one of which is the mask
     "dates-mlm": TextEncoderConfig(76, length=96, width=128, layers=3, heads=4, hidden=512),
+    # bundled: texts with dates, the same characters, each of which is in a part of a date or in none
+    "dates-tags": TextEncoderConfig(75, length=96, width=96, layers=3, heads=4, hidden=384),
 }
 
 
@@ -99,3 +101,8 @@ def word_filler(config: TextEncoderConfig) -> TextEncoder:
     module = text_encoder(config, head)
     head.output.weight = module.embed.tokens.weight
     return module
+
+
+def tagger(config: TextEncoderConfig, tags: int) -> TextEncoder:
+    """Compose a classifier of tokens (Devlin et al. 2019)."""
+    return text_encoder(config, EachLinear(config.width, tags))
