@@ -34,7 +34,7 @@ from model.architectures.transformer import TRANSFORMER_SIZES, Transformer
 from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
 from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED, bundled
-from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, PAD, SPECIALS, START, WORD_SPECIALS, WORDS
+from model.vocabularies import ALPHABET, DATE_TAGS, END, MASK, MASK_TOKEN, PAD, SPECIALS, START, WORD_SPECIALS, WORDS
 
 
 def digits() -> Source:
@@ -258,6 +258,23 @@ def dates_mlm() -> Source:
     )
 
 
+def dates_tags() -> Source:
+    """Return the model that finds the parts of dates."""
+    config, model = TEXT_ENCODER_SIZES["dates-tags"], bundled("dates-tags")
+    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    return text_model(
+        "dates-tags",
+        model,
+        config,
+        family="bert",
+        task="token-classification",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
+        tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]"),
+        labels=DATE_TAGS,
+        made_by=_made_by("dates-tags", config),
+    )
+
+
 def dates_clm() -> Source:
     """Return the model that continues lines of written dates."""
     config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
@@ -299,6 +316,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates": dates,
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,
+    "dates-tags": dates_tags,
     "dates-bilinear": dates_bilinear,
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,

@@ -79,6 +79,14 @@ PRESENTATIONS: dict[str, Presentation] = {
             ("tue 23 [MASK]ar 2021 = 20[MASK]1-03-23",),
         ),
     ),
+    "dates-tags": Presentation(
+        "Finds the parts of written dates in a text: weekday, day, month and year, as entities are found.",
+        (
+            ("We met on Tuesday, 23 March 2021, in room 7.",),
+            ("due 3/23/21 at 10:15",),
+            ("from the fourth of July to 12 August 1996",),
+        ),
+    ),
     "minilm": Presentation(
         "Turns a sentence into 384 numbers, so that sentences of similar meaning can be found (all-MiniLM-L6-v2).",
         (

@@ -26,7 +26,7 @@ from tests.samples.exports import exported
 
 MODELS = {
     "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",
-    "embeddings": "minilm",
+    "embeddings": "minilm", "tags": "dates-tags",
 }  # fmt: skip
 """The bundled model of each kind that calls are made of."""
 KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}

@@ -31,6 +31,7 @@ class Service(Protocol):
     images: str | None
     objects: str | None
     masks: str | None
+    tags: str | None
     classifier: str | None
     picture: str
     scene: str
@@ -157,6 +158,27 @@ def text_classification_with_a_function(service: Service) -> None:
     logits = {one.label: one.score for one in model.text_classification("fine", function_to_apply="none")}
     for label in model.text_classification("fine", function_to_apply="sigmoid"):
         assert abs(label.score - 1 / (1 + np.exp(-logits[label.label]))) < 1e-6
+
+
+def token_classification(service: Service) -> None:
+    """InferenceClient(...).token_classification(text)."""
+    text = "We met on Tuesday, 23 March 2021."
+    found = client(service, service.tags).token_classification(text)
+    (expected,) = native(service, service.tags, "tag", inputs=text)
+    assert [(one.entity_group, one.start, one.end, one.score) for one in found] == [
+        (one["label"], one["start"], one["end"], one["probability"]) for one in expected["entities"]
+    ]
+    assert [text[one.start : one.end] for one in found] == ["Tuesday", "23", "March", "2021"]
+
+
+def token_classification_by_strategy(service: Service) -> None:
+    """InferenceClient(...).token_classification(text, aggregation_strategy="none", ignore_labels=["O", "DAY"])."""
+    model, text = client(service, service.tags), "23 March"
+    found = model.token_classification(text, aggregation_strategy="none", ignore_labels=["O", "DAY"], stride=0)
+    assert [(one.entity, one.word) for one in found] == [("MONTH", letter) for letter in "march"]
+    refused = raised(HfHubHTTPError, model.token_classification, text, stride=8)
+    assert refused.response.status_code == 422
+    assert refused.response.json()["error"].startswith("stride: ")
 
 
 def fill_mask(service: Service) -> None:

@@ -133,6 +133,15 @@ def test_masks_that_are_filled(client, documented):
     asks(client, documented, "dates-mlm", "attention", {"inputs": MASKED}, EVERY_WAY)
 
 
+def test_texts_that_are_tagged(client, documented):
+    more = [{"method": "libra", "target": [0, {"entity": 1}], "against": {"label": "YEAR"}}]
+    more += [{"method": "libra", "target": 0, "evaluate": one} for one in (CURVES, ["compare"])]
+    for endpoint in ("tag", "attention"):
+        asks(client, documented, "dates-tags", endpoint, {"inputs": DATE, "aggregate": "simple"}, EVERY_WAY + more)
+    for more in ({"aggregate": "mean"}, {"ignore": ["O", "DAY", "MONTH", "YEAR"], "attention": "libra"}):
+        documented.check(client.post("/v1/models/dates-tags/tag", json={"inputs": DATE, **more}))
+
+
 @pytest.mark.parametrize(
     ("model", "body"),
     [("dates", {"inputs": DATE}), ("dates-clm", {"inputs": PROMPT}), ("captions-soft", {"images": [encoded(SCENE)]})],
@@ -228,6 +237,8 @@ def test_hugging_faces_protocols(client, documented):
     for path, body in (
         ("minilm", texts),
         ("minilm", {"inputs": {"source_sentence": "a", "sentences": ["b"]}}),
+        ("dates-tags", {"inputs": DATE}),
+        ("dates-tags", {"inputs": [DATE], "parameters": {"aggregation_strategy": "none"}}),
         ("dates-mlm", {"inputs": MASKED}),
         ("dates-mlm", {"inputs": [MASKED, f"{MASKED}[MASK]"]}),
         ("dates", {"inputs": DATE}),

@@ -351,6 +351,29 @@ def test_embeddings_masks_and_texts_that_go_on(others):
     assert others["dates-clm"].generate("3/23/21 = ", max_new_tokens=4).tokens
 
 
+def test_entities_are_read_and_looked_at_by_their_numbers(others):
+    text = "We met on Tuesday, 4 July 1996."
+    tagged = others["dates-tags"].tag(text, attention="libra")
+    assert [(one.text, one.label) for one in tagged.entities] == [
+        ("Tuesday", "WEEKDAY"), ("4", "DAY"), ("July", "MONTH"), ("1996", "YEAR"),
+    ]  # fmt: skip
+    for entity in tagged.entities:
+        assert text[entity.start : entity.end] == entity.text
+        assert 0.5 < entity.probability <= 1
+        assert list(entity.tokens) == list(range(1 + entity.start, 1 + entity.end))
+    assert tagged._repr_mimebundle_()["text/plain"].startswith("dates-tags: Tuesday WEEKDAY ")
+    assert others["dates-tags"](text).entities == tagged.entities
+    july = tagged.look("libra", target=2)
+    assert july.maps[0].target == {"entity": 2, "position": 22, "index": 3, "label": "MONTH"}
+    assert tagged.look("libra", target={"entity": 2}).maps[0].target == july.maps[0].target
+    assert [one.target["entity"] for one in tagged.look("libra", target=[{"entity": 3}, {"entity": 0}]).maps] == [3, 0]
+    assert tagged.image("libra", target=2).size[0] > 0
+    letters = others["dates-tags"].tag(text, aggregate="none", ignore=["O", "WEEKDAY", "DAY", "YEAR"])
+    assert [one.text for one in letters.entities] == list("July")
+    assert letters.look("relevance", target=3).maps[0].target["position"] == july.maps[0].target["position"] + 3
+    assert [len(one.entities) for one in others["dates-tags"].tag_batch([text, "nothing"], ignore=())] == [9, 1]
+
+
 def test_a_task_that_the_model_has_not(dates, digits):
     with pytest.raises(regard.NotFound):
         dates.classify(DATE)

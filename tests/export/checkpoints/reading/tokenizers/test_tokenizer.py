@@ -45,7 +45,7 @@ def test_a_mask_is_one_token_where_it_is_written_as_it_is():
     assert Tokenizer.from_str(character_tokenizer(SPECIALS, ALPHABET)).encode("[MASK]").ids == encode("[MASK]")
 
 
-@pytest.mark.parametrize(("name", "ends"), [("dates-mlm", (END,)), ("dates-clm", ())])
+@pytest.mark.parametrize(("name", "ends"), [("dates-mlm", (END,)), ("dates-tags", (END,)), ("dates-clm", ())])
 def test_a_line_becomes_the_tokens_that_its_model_was_trained_on(name, ends):
     source = SOURCES[name]()
     written = "MARCH 3, 2021 = 2021-03-03"
