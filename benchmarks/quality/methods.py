@@ -37,6 +37,8 @@ class Subject:
     """The baseline of integrated gradients, as inputs of the model."""
     target: Tensor | None = None
     """The class or token whose logit is explained, (batch)."""
+    against: int | None = None
+    """The class or token whose logit is taken off."""
     other: Tensor | None = None
     """The vector of length one with which the cosine is explained, (batch, width)."""
     position: Tensor | None = None
@@ -56,7 +58,9 @@ class Subject:
         single = ("target", "other", "position", "row", "visible")
         several = ("inputs", "baseline")
         cut = {name: None if getattr(self, name) is None else getattr(self, name)[rows] for name in single}
-        return Subject(**cut, **{name: tuple(one[rows] for one in getattr(self, name)) for name in several})
+        return Subject(
+            against=self.against, **cut, **{name: tuple(one[rows] for one in getattr(self, name)) for name in several}
+        )
 
     def __len__(self) -> int:
         return len(self.inputs[0])
@@ -68,7 +72,8 @@ def score(answer: Tensor, subject: Subject) -> Tensor:
         return (answer * subject.other).sum(-1)
     if subject.position is not None:
         answer = answer[torch.arange(len(answer)), subject.position]
-    return answer.gather(1, subject.target[:, None])[:, 0]
+    own = answer.gather(1, subject.target[:, None])[:, 0]
+    return own if subject.against is None else own - answer[:, subject.against]
 
 
 def explain(source: Source, method: str, subject: Subject) -> np.ndarray:

@@ -27,13 +27,17 @@ def written(results: Mapping[str, Any]) -> str:
         "captions": captions,
         "objects": objects,
         "reversal": rows_of_reversal,
+        "dates-tags": tags,
         "minilm": sentences,
         "photos": photographs,
         "matches": found_again,
         "judge": judge,
         "cost": cost,
     }
-    made = {name: table(results[name]) if name in results else NOT_MEASURED for name, table in tables.items()}
+    made = {
+        name.replace("-", "_"): table(results[name]) if name in results else NOT_MEASURED
+        for name, table in tables.items()
+    }
     made["random_weights"] = random_weights(results)
     made["dates"] = alignment({name: results[name] for name in DATES if name in results})
     made["layers"] = layers(results["dates"]["layers"]) if "dates" in results else NOT_MEASURED
@@ -258,6 +262,16 @@ def rows_of_reversal(found: Mapping[str, Any]) -> str:
     return table(["alignment error of a reversal", "seeds 0, 1, 2"], rows)
 
 
+def tags(found: Mapping[str, Any]) -> str:
+    """Return how often the hottest character is of the part, and the mass on it."""
+    rows = []
+    for method in ordered(found["methods"]):
+        own = found["methods"][method]
+        low, high = own["interval"]
+        rows.append([named(method), f"{own['pointing']:.3f} ({low:.3f} to {high:.3f})", f"{own['mass']:.3f}"])
+    return table([f"`dates-tags` ({found['parts']} parts)", "pointing (95 %)", "mass"], rows)
+
+
 def sentences(found: Mapping[str, Any]) -> str:
     """Return in how many pairs the noun is the hottest."""
     rows = [
@@ -386,6 +400,13 @@ def recommendations(results: Mapping[str, Any]) -> dict[str, Recommendation]:
             errors = {method: one["error"] for method, one in some.items()}
             order = {method: (one["error"], -one["mass"]) for method, one in some.items()}
             found[name] = _recommended("alignment error, lower is better", errors, order)
+    if "dates-tags" in results:
+        some = {method: one for method, one in results["dates-tags"]["methods"].items() if method in METHODS}
+        shares = {method: one["pointing"] for method, one in some.items()}
+        order = {method: (-one["pointing"], -one["mass"]) for method, one in some.items()}
+        found["dates-tags"] = _recommended(
+            "share of parts of which the hottest character is one, higher is better", shares, order
+        )
     if "minilm" in results:
         some = {method: results["minilm"]["methods"][method] for method in METHODS}
         shares = {method: one["hottest"] for method, one in some.items()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.quality import glyphs, images, measures, methods, sequences, spots, texts
+from benchmarks.quality import glyphs, images, measures, methods, sequences, spots, tags, texts
 from benchmarks.quality.images import UNSEEN
 from export.bundled import SOURCES
 from export.packaged import MINILM
@@ -139,6 +139,17 @@ def test_libra_finds_the_digit_of_the_written_date_that_a_language_model_copies(
     assert found["exact"] >= 0.95
     assert found["methods"]["libra"]["error"] <= 0.01
     assert found["methods"]["rollout"]["error"] > 0.1
+
+
+# Tags.
+
+
+def test_libra_finds_the_characters_of_a_part_of_a_date():
+    found = tags.tag_table(SOURCES["dates-tags"](), print, 120, ("libra", "gradient x input", "random"))
+    assert found["exact"] >= 0.97
+    assert found["methods"]["libra"]["pointing"] >= 0.95
+    assert found["methods"]["gradient x input"]["pointing"] < 0.8
+    assert found["methods"]["random"]["pointing"] < 0.4
 
 
 # Sentences.
