@@ -493,7 +493,7 @@ def test_a_cross_encoder_s_only_label_is_a_probability_or_a_raw_score(saved, dec
     [
         (
             "bert",
-            "BertForTokenClassification",
+            "BertForMultipleChoice",
             r"of bert there are \.\.\.ForSequenceClassification \(text-classification\)",
         ),
         ("bert", "BertForQuestionAnswering", "or add --task feature-extraction for the body alone"),
@@ -526,7 +526,7 @@ def test_an_architecture_that_is_ignored_does_not_say_the_task(saved, capsys, na
     assert f"config.json: {'wishful: not known' if name == 'gpt2' else several}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("named", [["BertModel"], ["BertForTokenClassification"]])
+@pytest.mark.parametrize("named", [["BertModel"], ["BertForMultipleChoice"]])
 def test_a_task_that_is_asked_for_is_tried_whatever_the_architecture(saved, named):
     folder = saved("bert")
     configured(architectures=named)(folder)
