@@ -58,7 +58,7 @@ def similarity(
 
 def _of_inputs(options: Json) -> Json:
     """Return the options that say how inputs are read, which attention to them takes too."""
-    return {name: options[name] for name in ("truncate", "priority") if name in options}
+    return {name: options[name] for name in ("truncate", "overflow", "stride", "priority") if name in options}
 
 
 def _listed(subject: str, given: Iterable[str]) -> list[str]:

@@ -48,6 +48,8 @@ class Call(Generic[S_co]):
     """The attention that is asked for beside the answer, or alone."""
     stored_id: str | None = None
     """The id of an earlier request that is asked about again; it is not stored once more."""
+    prepared: Sequence[PendingInput] = ()
+    """The same inputs, or windows of them, where they were prepared before."""
 
     def caller(self, options: RequestOptions) -> Caller:
         """Return whose work it is."""

@@ -2,12 +2,14 @@
 
 import re
 
+from service.answering.modalities import PendingInput, modality_of
 from service.errors import Unacceptable
 from service.inputs.model_input import LanguageTokens
 from service.inputs.text_inputs import MODEL_LANGUAGES
 from service.options.generation import GenerateOptions
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import ServedModel
+from service.state import State
 from service.store.stored_request import Store, StoredRequest
 
 OF_SEVERAL = re.compile(r"(?P<id>.+)\.(?P<number>0|[1-9][0-9]{0,8})")
@@ -35,6 +37,17 @@ def check_one_input(stored: StoredRequest) -> None:
     """Raise Unacceptable for a request of several inputs, of which only one can be asked about."""
     if len(stored.inputs) != 1:
         raise Unacceptable(f"id: must be of one input, given that of {len(stored.inputs)}; ask for ID.0, or another")
+
+
+async def prepare_earlier(state: State, served: ServedModel, stored: StoredRequest) -> PendingInput:
+    """Return the only input of a stored request, as it was prepared then. Raises Unacceptable for several windows."""
+    languages, windows = languages_of(served, stored), stored.windows
+    first, *others = await modality_of(served).prepare(
+        state, stored.inputs, [stored.truncate], languages, windows=windows
+    )
+    if others:
+        raise Unacceptable(f"id: must be of a text that was read at once, given one of {len(others) + 1} windows")
+    return first
 
 
 def languages_of(served: ServedModel, stored: StoredRequest) -> LanguageTokens:

@@ -11,7 +11,7 @@ from PIL import Image
 from contract.input_rules import ImageRule, TextRule
 from contract.manifest import SHOWN
 from service.answering.call import Call
-from service.answering.earlier import check_one_input, languages_of
+from service.answering.earlier import check_one_input, prepare_earlier
 from service.answering.modalities import permit_decoding
 from service.inputs.model_input import ModelInput, cost_of
 from service.options.base import RequestOptions
@@ -28,9 +28,9 @@ async def what_was_fed(call: Call[ServedModel], options: RequestOptions, stored:
     served, modality, caller = call.served, call.modality, call.caller(options)
     cost = sum(map(cost_of, modality.likely_lengths(stored.inputs)))
     with served.prediction_budget.permit(cost, caller):
-        pending = await modality.prepare(call.state, stored.inputs, [stored.truncate], languages_of(served, stored))
-        with permit_decoding(pending, caller):
-            item = await pending[0].decode()
+        pending = await prepare_earlier(call.state, served, stored)
+        with permit_decoding([pending], caller):
+            item = await pending.decode()
             show, rule = OF_MODALITY[served.inputs.modality], served.manifest.inputs[0]
             return await call.state.present(served.manifest.name, served.prediction_budget, show, item, rule)
 

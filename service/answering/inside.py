@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from service.answering.call import Call
-from service.answering.earlier import check_one_input, languages_of
+from service.answering.earlier import check_one_input, prepare_earlier
 from service.answering.modalities import permit_decoding
 from service.answering.predictions import keep
 from service.explanations.inside import check_inside_size, inside_answer, resolve_inside
@@ -27,8 +27,7 @@ async def one_step_inside(call: Call[ServedModel], options: InsideOptions, store
     (likely,) = modality.likely_lengths(stored.inputs)
     size, budget = served.footprint.gradient, served.attention_budget
     with budget.permit(size(_lengths(served, stored, likely)), caller):  # else a text would be tokenized in vain
-        languages = languages_of(served, stored)
-        (pending,) = await modality.prepare(state, stored.inputs, [stored.truncate], languages)
+        pending = await prepare_earlier(state, served, stored)
     lengths = _lengths(served, stored, pending.lengths)
     query = resolve_inside(options, served.manifest, lengths)
     check_inside_size(query, served.manifest, lengths, state.settings.max_answer_bytes)

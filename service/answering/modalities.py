@@ -1,6 +1,7 @@
 """Images and texts: how a request's inputs are measured and decoded, and which options go with them."""
 
 import functools
+import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -9,11 +10,17 @@ from typing import Any, TypeAlias
 from service.batching.fair_queue import Caller
 from service.errors import Unacceptable, about_input
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text
+from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text, Windows
 from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, ClassifyTextOptions, DetectOptions, TextOptions
+from service.options.predictions import (
+    ClassifyOptions,
+    ClassifyTextOptions,
+    DetectOptions,
+    StoredTextOptions,
+    TextOptions,
+)
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import ServedModel
 from service.settings import Settings
@@ -30,6 +37,8 @@ class PendingInput:
     decode: Callable[[], Awaitable[ModelInput]]
     images: ImageRequest | None = None
     """The images of its request, if it is one of them."""
+    number: int = 0
+    """Which input of its request it is, or a window of."""
 
     @property
     def text(self) -> Text:
@@ -47,7 +56,7 @@ class Images:
         self.options: type[RequestOptions] = DetectOptions if served.manifest.detection else RequestOptions
         self._model, self._inputs = served.manifest.name, inputs
 
-    def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
+    def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
         """Return the lengths, which are the same for every image."""
         return [self._inputs.lengths] * len(given)
 
@@ -58,6 +67,7 @@ class Images:
         truncate: Sequence[bool] = (),
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
+        windows: Windows | None = None,
     ) -> list[PendingInput]:
         """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image.
 
@@ -66,7 +76,9 @@ class Images:
         images = [one for one in given if isinstance(one, bytes)]
         request = state.decoders.request(images, count)
         return [
-            PendingInput(one, self._inputs.lengths, functools.partial(self._decode, state, request, number), request)
+            PendingInput(
+                one, self._inputs.lengths, functools.partial(self._decode, state, request, number), request, number
+            )
             for number, one in enumerate(images)
         ]
 
@@ -101,10 +113,11 @@ class Texts:
         self._served, self._inputs = served, inputs
         self.accepted: tuple[type, ...] = (str, Pair) if served.takes_pairs else (str,)
 
-    def likely_lengths(self, given: Sequence[bytes | Text]) -> list[Mapping[str, int]]:
-        """Return estimates by the number of characters."""
+    def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
+        """Return estimates by the number of characters; of a text in windows, that of all together."""
+        prompt, estimate = self._inputs.rule.prompt, self._inputs.tokenizer.estimated_tokens
         return [
-            {self._inputs.axis: self._inputs.tokenizer.estimated_tokens(one, prompt=self._inputs.rule.prompt)}
+            {self._inputs.axis: estimate(one, prompt=prompt, any_length=windows is not None)}
             for one in given
             if not isinstance(one, bytes)
         ]
@@ -116,27 +129,37 @@ class Texts:
         truncate: Sequence[bool] = (),
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
+        windows: Windows | None = None,
     ) -> list[PendingInput]:
-        """Tokenize all texts; cut off the end of those that `truncate` says, if they are too long."""
+        """Tokenize all texts; cut off the end of those that `truncate` says, if they are too long.
 
-        def decode(one: tuple[int, bytes | Text, bool]) -> ModelInput:
+        With `windows` they are cut into these instead, each of which is an input with the number of its text.
+        """
+
+        def decode(one: tuple[int, bytes | Text, bool]) -> list[PendingInput]:
             number, text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
             with about_input(number, len(given) if count is None else count):
                 check_pair(self._served, text)
-                return self._served.complete_input(self._inputs.text_input(text, truncate=cut, languages=languages))
+                inputs = self._inputs
+                items = (
+                    inputs.windows_of(text, windows)
+                    if windows
+                    else [inputs.text_input(text, truncate=cut, languages=languages)]
+                )
+                whole = map(self._served.complete_input, items)
+                return [
+                    PendingInput(text, item.lengths, functools.partial(_ready, item), number=number) for item in whole
+                ]
 
         texts = list(zip(range(len(given)), given, truncate or [False] * len(given), strict=True))
-        items = await state.decode_texts(self._served.manifest.name, decode, texts)
-        return [
-            PendingInput(one, item.lengths, functools.partial(_ready, item))
-            for one, item in zip(given, items, strict=True)
-        ]
+        return list(itertools.chain(*await state.decode_texts(self._served.manifest.name, decode, texts)))
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
-        """Return the options with `truncate` as the stored request had it."""
-        return TextOptions(truncate=stored.truncate, priority=options.priority)
+        """Return the options with what becomes of long texts as the stored request had it."""
+        again = (stored.windows.stride, stored.windows.most) if stored.windows else None
+        return StoredTextOptions(truncate=stored.truncate, again=again, priority=options.priority)
 
     def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
         """Return a context that yields None."""

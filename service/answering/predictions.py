@@ -9,13 +9,14 @@ from starlette.responses import Response
 from service.answering.call import Answered, Call
 from service.answering.in_time import in_time
 from service.answering.modalities import PendingInput, permit_decoding
-from service.answering.other_input import read_others
+from service.answering.other_input import OtherInput, read_others
 from service.batching.fair_queue import Caller
 from service.concurrency import together
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
+from service.inputs.model_input import Windows
 from service.options.base import RequestOptions
 from service.options.predictions import TextOptions
 from service.repository.explaining.explain import Other, explain, other_of, rather_than
@@ -39,27 +40,22 @@ async def predict(
     vocabulary. `respond` is awaited while the work still counts, since maps take memory and time until they are
     written.
     """
-    state, served, query, modality = call.state, call.served, call.query_with(options), call.modality
-    truncate = isinstance(options, TextOptions) and options.truncate
+    state, served, query = call.state, call.served, call.query_with(options)
+    truncate, windows = _cuts(options)
     compared = await read_others(call, truncate=truncate)
-    given = [*call.inputs, *(one.given for one in compared)]
-    cut = [truncate] * len(call.inputs) + [one.truncate for one in compared]
-    likely = _lengths_of_runs(query, modality.likely_lengths(given), len(call.inputs))
-    queue, cost = served.cost(likely, query)
     caller = call.caller(options)
-    with queue.permit(cost, caller):  # without room, texts would be tokenized in vain
-        pending = await modality.prepare(state, given, cut, count=len(call.inputs))
-    lengths = _lengths_of_runs(query, [one.lengths for one in pending], len(call.inputs))
+    pending = await _prepare(call, query, compared, caller, truncate=truncate, windows=windows)
+    lengths = _lengths_of_runs(query, [one.lengths for one in pending], len(pending) - len(compared))
     opposite = [pending.pop() for _ in compared][::-1]
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         over = opposite[0].lengths if opposite and query.by_states else None
-        answered = len(call.inputs) if over else len(lengths)
+        answered = len(pending) if over else len(lengths)
         check_size(query, lengths[:answered], targets[:answered], state.settings.max_answer_bytes, over)
         query = _possible(served, query, lengths, targets)
     options.check_answer(lengths, state.settings.max_answer_bytes)
 
-    space = Space(state.settings.max_image_pixels, len(call.inputs))
+    space = Space(state.settings.max_image_pixels, len(pending))
 
     async def answer(one: PendingInput, count: int, other: Other | None) -> tuple[T | None, AttentionAnswer | None]:
         item = await one.decode()
@@ -82,9 +78,38 @@ async def predict(
     with admitted, permit_decoding(pending, caller):
         other = await _run_on(served, opposite, [one.name for one in compared], query, caller)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
-        stored = StoredRequest(served.manifest.name, served.manifest.version, tuple(call.inputs), truncate)
+        stored = StoredRequest(
+            served.manifest.name, served.manifest.version, tuple(call.inputs), truncate, windows=windows
+        )
         answer_id = await keep(call, stored)
         return await respond(Answered(answer_id, results, pending, compared[0].given if compared else None))
+
+
+def _cuts(options: RequestOptions) -> tuple[bool, Windows | None]:
+    """Return whether a text that is too long is cut off, and in which windows it is read. Raises Unacceptable."""
+    if not isinstance(options, TextOptions):
+        return False, None
+    return options.truncate, Windows(*options.windows) if options.windows else None
+
+
+async def _prepare(
+    call: Call[Predictor],
+    query: AttentionQuery | None,
+    compared: Sequence[OtherInput],
+    caller: Caller,
+    *,
+    truncate: bool,
+    windows: Windows | None,
+) -> list[PendingInput]:
+    """Return the inputs of a call, or their windows, as far as they were not prepared before, and what is compared."""
+    own = [] if call.prepared else call.inputs
+    given = [*own, *(one.given for one in compared)]
+    cut = [truncate] * len(own) + [one.truncate for one in compared]
+    lengths = [*(one.lengths for one in call.prepared), *call.modality.likely_lengths(given, windows)]
+    queue, cost = call.served.cost(_lengths_of_runs(query, lengths, len(call.inputs)), query)
+    with queue.permit(cost, caller):  # without room, texts would be tokenized in vain
+        fresh = await call.modality.prepare(call.state, given, cut, count=len(own), windows=windows) if given else []
+    return [*call.prepared, *fresh]
 
 
 async def _run_on(

@@ -58,6 +58,16 @@ Text: TypeAlias = str | Pair
 
 
 @dataclass(frozen=True)
+class Windows:
+    """How a text that is too long for a model is read: in windows of its tokens, in their order."""
+
+    stride: int
+    """The tokens that a window has in common with the one before."""
+    most: int | None = None
+    """The tokens of a window at most, with all that stands around them; by default as many as the model takes."""
+
+
+@dataclass(frozen=True)
 class Token:
     """One token: its index in the vocabulary, its text, and its span of characters in the input.
 

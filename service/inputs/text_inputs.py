@@ -1,14 +1,14 @@
 """Texts as the inputs of a model: tokens."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.input_rules import TextRule
-from service.inputs.model_input import LanguageTokens, ModelInput, Text, Token
+from service.inputs.model_input import LanguageTokens, ModelInput, Text, Token, Windows
 from service.inputs.tokenization import TextTokenizer
 
 MODEL_LANGUAGES = LanguageTokens()
@@ -48,13 +48,20 @@ class TextInputs:
         tokens = self.tokenizer.encode(text, prompt=self.rule.prompt, truncate=truncate)
         if languages.source:
             tokens = [self._in_language(token, *languages.source) for token in tokens]
+        return replace(self._input_of(tokens), start=languages.start)
+
+    def windows_of(self, text: Text, windows: Windows) -> list[ModelInput]:
+        """Tokenize a text behind the model's prompt, in windows. Raises as `TextTokenizer.windows` does."""
+        return list(map(self._input_of, self.tokenizer.windows(text, windows, prompt=self.rule.prompt)))
+
+    def _input_of(self, tokens: Sequence[Token]) -> ModelInput:
         arrays = {
             "source": np.array([token.index for token in tokens]),
             "source_visible": np.ones(len(tokens), np.bool_),
             "source_types": np.array([token.type for token in tokens]),
         }
         special = np.array([token.span is None for token in tokens], np.bool_)
-        return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens, start=languages.start)
+        return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens)
 
     def _in_language(self, token: Token, default: int, chosen: int) -> Token:
         """Return the token of the chosen language for that of the default one, if the tokenizer put it there."""

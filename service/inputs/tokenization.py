@@ -9,7 +9,7 @@ from tokenizers.decoders import DecodeStream
 from contract.artifact import Artifact, ArtifactError
 from contract.part import FileName
 from service.errors import TooLarge, Unacceptable
-from service.inputs.model_input import Pair, Text, Token
+from service.inputs.model_input import Pair, Text, Token, Windows
 
 CHARACTERS_PER_TOKEN = 32
 """The first part of a text that is tokenized has this many characters for each token that the model may take."""
@@ -18,6 +18,8 @@ MOST_CHARACTERS = 1 << 17
 
 A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more.
 """
+MOST_WINDOWS = 256
+"""Of one text."""
 GROWTH = 4
 """How many times as long each part is as the one before."""
 AVERAGE_DECAY = 0.95
@@ -81,13 +83,51 @@ class TextTokenizer:
         if not encoding.overflowing:  # of a text that was cut off, nobody knows how many characters the tokens are
             self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
             self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
-        tokens = [
+        tokens = self._tokens_of(encoding, len(prompt), paired=len(texts) > 1)
+        return tokens if most is None else self._without_end(tokens, most)
+
+    def windows(self, text: Text, windows: Windows, *, prompt: str = "") -> list[list[Token]]:
+        """Return the tokens of a text in windows, each with all that stands around them; of a pair, of its second text.
+
+        The tokens are those that `encode` returns of the whole, and spans lie in the whole text. Each window but the
+        last is full, and begins with the last `stride` tokens of the one before: as `transformers` cuts a text that is
+        too long (`return_overflowing_tokens`). A text that fits has one window.
+
+        Raises Unacceptable for no token, for what leaves no room for a window, and for a stride that leaves nothing
+        new; TooLarge for more than MOST_CHARACTERS or MOST_WINDOWS.
+        """
+        first, *more = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
+        if (given := sum(map(len, (prompt, first, *more)))) > MOST_CHARACTERS:
+            raise TooLarge(f"input: at most {MOST_CHARACTERS} characters are read in windows, given {given}")
+        encoding = _encoded(self._tokenizer, [prompt + first, *more])
+        if not encoding.ids:
+            raise Unacceptable("input: must hold at least one token, given none")
+        tokens = self._tokens_of(encoding, len(prompt), paired=bool(more))
+        own = [place for place, one in enumerate(tokens) if one.span and one.sequence == (1 if more else None)]
+        begin, end = (own[0], own[-1] + 1) if own else (len(tokens), len(tokens))
+        others, limit = len(tokens) - (end - begin), min(windows.most or self._limit, self._limit)
+        room, step = limit - others, limit - others - windows.stride
+        if len(tokens) <= limit:
+            return [tokens]
+        if room < 1:
+            subject = "query" if more else "input"
+            raise Unacceptable(f"{subject}: must leave room for a text in {limit} tokens, takes {others}")
+        if step < 1:
+            raise Unacceptable(f"stride: must be less than the {room} tokens of a window, given {windows.stride}")
+        if (count := (len(tokens) - limit + step - 1) // step + 1) > MOST_WINDOWS:
+            raise TooLarge(f"input: at most {MOST_WINDOWS} windows, given {count}; a smaller stride has fewer")
+        starts = range(begin, begin + count * step, step)
+        return [[*tokens[:begin], *tokens[start : min(start + room, end)], *tokens[end:]] for start in starts]
+
+    def _tokens_of(self, encoding: Encoding, prompt: int, *, paired: bool) -> list[Token]:
+        """Return the tokens of a text behind a prompt of `prompt` characters, or of a pair."""
+        return [
             Token(
                 index,
                 self.text_of(index, piece),
-                None if special else _span_behind(0 if sequence else len(prompt), start, stop),
+                None if special else _span_behind(0 if sequence else prompt, start, stop),
                 type_,
-                sequence if len(texts) > 1 else None,
+                sequence if paired else None,
             )
             for index, piece, (start, stop), special, type_, sequence in zip(
                 encoding.ids,
@@ -99,7 +139,6 @@ class TextTokenizer:
                 strict=True,
             )
         ]
-        return tokens if most is None else self._without_end(tokens, most)
 
     def _without_end(self, tokens: list[Token], most: int) -> list[Token]:
         """Return the tokens of a pair with at most `most` of its second text, or fewer if the model takes no more.

@@ -1,11 +1,14 @@
 """The options of predictions."""
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from service.errors import Unacceptable
 from service.options.base import SHARED, Number, RequestOptions
 
+Overlap: TypeAlias = tuple[int, int | None]
+"""Of windows: the tokens that each has in common with the one before, and how many it has at most."""
 CANDIDATE_BYTES = 80  # of an answer, for each candidate or alternative with its text
 
 
@@ -36,9 +39,47 @@ class TextOptions(RequestOptions):
         False, description="cut off the end of a text that is too long, rather than refuse it", json_schema_extra=SHARED
     )
 
+    @property
+    def windows(self) -> Overlap | None:
+        """The windows in which texts that are too long are read; None where they are not. Raises Unacceptable."""
+        return None
 
-class RerankOptions(TextOptions):
-    """Options of `rerank`. Where a text is cut off, the query is not."""
+
+class StoredTextOptions(TextOptions):
+    """Options of a stored request for a text."""
+
+    again: Overlap | None = None
+
+    @property
+    def windows(self) -> Overlap | None:
+        """The same windows."""
+        return self.again
+
+
+STRIDE = 128
+Stride = Annotated[int, Field(ge=0, le=100_000, description="tokens that a window has in common with the one before")]
+
+
+class WindowOptions(TextOptions):
+    """Options of a prediction that can be made of a text's windows."""
+
+    overflow: Literal["window"] | None = Field(
+        None, description="window reads a text that is too long in overlapping windows, rather than refuse it"
+    )
+    stride: Stride = STRIDE
+
+    @property
+    def windows(self) -> Overlap | None:
+        """The windows that are asked for. Raises Unacceptable where texts are to be cut off too."""
+        if self.overflow and self.truncate:
+            raise Unacceptable("overflow: texts are read in windows, or cut off by truncate, given both")
+        if "stride" in self.model_fields_set and not self.overflow:
+            raise Unacceptable("stride: is of windows; ask for overflow=window too")
+        return (self.stride, None) if self.overflow else None
+
+
+class RerankOptions(WindowOptions):
+    """Options of `rerank`. Where a text is cut off, the query is not; of windows, the best one counts."""
 
     top_k: int | None = Field(None, ge=1, le=1000, description="texts that are answered, best first; all by default")
     return_texts: bool = Field(False, description="also the text of each")

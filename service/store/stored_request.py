@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.inputs.model_input import Pair, Text
+from service.inputs.model_input import Pair, Text, Windows
 
 FORMAT_VERSION: Literal[1] = 1
 """The version of the packed form. Raise it with every change that another version of the service would misread."""
@@ -32,6 +32,8 @@ class StoredRequest:
     source_language: str | None = None
     """The language of the inputs, and of the targets, if the request said it."""
     target_language: str | None = None
+    windows: Windows | None = None
+    """The windows in which texts that are too long are read."""
 
     def only(self, number: int) -> "StoredRequest":
         """Return the request with one of its inputs alone."""
@@ -61,6 +63,7 @@ class Header(BaseModel):
     inputs: tuple[OnePart | TwoParts | Passage, ...]
     source_language: str | None = None
     target_language: str | None = None
+    windows: tuple[ByteCount, Annotated[int, Field(ge=1)] | None] | None = None
 
 
 def pack(request: StoredRequest) -> bytes:
@@ -85,10 +88,12 @@ def pack(request: StoredRequest) -> bytes:
         "targets": request.targets,
         "inputs": inputs,
     }
-    languages = {"source_language": request.source_language, "target_language": request.target_language}
-    header |= {
-        name: code for name, code in languages.items() if code is not None
-    }  # absent, earlier versions can read the rest
+    later = {
+        "source_language": request.source_language,
+        "target_language": request.target_language,
+        "windows": request.windows and (request.windows.stride, request.windows.most),
+    }
+    header |= {name: value for name, value in later.items() if value is not None}  # earlier versions read the rest
     return b"".join((orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces))
 
 
@@ -109,7 +114,8 @@ def unpack(data: bytes) -> StoredRequest | None:
     except ValueError:
         return None
     given = header.model_dump(include={"model", "version", "truncate", "targets", "source_language", "target_language"})
-    return StoredRequest(inputs=tuple(inputs), **given)
+    windows = Windows(*header.windows) if header.windows else None
+    return StoredRequest(inputs=tuple(inputs), windows=windows, **given)
 
 
 class Store(Protocol):

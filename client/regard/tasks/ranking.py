@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from regard.attention import Json
 from regard.results import Result
-from regard.tasks.task import Task, TextOptions
+from regard.tasks.task import Task, WindowOptions
 
 
-class RerankOptions(TextOptions, total=False):
+class RerankOptions(WindowOptions, total=False):
     """What `rerank` takes. A query is never cut off."""
 
     top_k: int

@@ -43,5 +43,14 @@ class TextOptions(CommonOptions, total=False):
     """Cut a text that is too long, which is refused otherwise."""
 
 
+class WindowOptions(TextOptions, total=False):
+    """What endpoints take that can read a long text in windows."""
+
+    overflow: Literal["window"]
+    """Read a text that is too long in overlapping windows."""
+    stride: int
+    """How many tokens a window has in common with the one before."""
+
+
 ATTENTION = Task("attention", Look)
 """What a model looks at, without its prediction."""

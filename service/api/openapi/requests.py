@@ -12,8 +12,8 @@ from service.options.generation import GenerateOptions
 from service.options.inside import InsideOptions
 from service.options.predictions import (
     DetectOptions,
-    TextOptions,
     Threshold,
+    WindowOptions,
 )
 from service.options.tags import EntityOptions
 
@@ -55,8 +55,10 @@ class AttendImages(GenerateOptions, Images):
     threshold: Threshold = None
 
 
-class AttendTexts(GenerateOptions, EntityOptions, TextOptions, TextsOrPairs):
-    """Texts to attend to. `truncate` and pairs are of models that predict, the other options of those that generate."""
+class AttendTexts(GenerateOptions, EntityOptions, WindowOptions, TextsOrPairs):
+    """Texts to attend to. `truncate` and pairs are of models that predict, windows of those that rank, the other
+    options of those that generate.
+    """
 
 
 METHOD: Json = {"enum": [*get_args(Method), "best"], "type": "string"}

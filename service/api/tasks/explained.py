@@ -8,10 +8,12 @@ from starlette.responses import Response
 
 from service.answering.call import Answered, Call
 from service.answering.predictions import predict
+from service.api.tasks.answers import Answer
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery
 from service.options.base import RequestOptions
 from service.repository.models.predictor import Predictor
+from service.repository.models.served_model import Prediction
 
 T = TypeVar("T")
 
@@ -24,15 +26,40 @@ async def with_attention(
     places: Sequence[int],
     write: Callable[[Sequence[AttentionAnswer | None]], Response],
 ) -> Response:
-    """Return what `write` makes of the attention that a query asks for of some inputs, by their places in a call.
+    """Return what `write` makes of the attention that a query asks for of some inputs, or windows of inputs.
 
-    Their requests were `answered` before, and are stored. Without a query there is none of any.
+    `places` are theirs among the inputs of what was `answered` before, and is stored. Without a query there is none.
     """
     if query is None:
         return write([None] * len(places))
-    explained = replace(call, inputs=[call.inputs[one] for one in places], query=query, stored_id=answered.id)
+    prepared = [answered.inputs[place] for place in places]
+    given = [one.given for one in prepared]
+    explained = replace(call, inputs=given, query=query, stored_id=answered.id, prepared=prepared)
 
     async def respond(found: Answered[object]) -> Response:
         return await explained.present(write, [attention for _, attention in found.results])
 
     return await predict(explained, options, None, respond)
+
+
+def best_windows(answered: Answered[float]) -> list[int]:
+    """Return of each input of a request the place of its best window among those that were answered: the first."""
+    best: dict[int, int] = {}
+    scores = answered.shown
+    for place, one in enumerate(answered.inputs):
+        if scores[place] > scores[best.setdefault(one.number, place)]:
+            best[one.number] = place
+    return list(best.values())
+
+
+async def attend_to_best(
+    call: Call[Predictor], options: RequestOptions, score: Callable[[Prediction], float]
+) -> Response:
+    """Answer with the attention of each input's best window alone."""
+
+    async def respond(answered: Answered[float]) -> Response:
+        explained = replace(call, prepared=[answered.inputs[place] for place in best_windows(answered)])
+        explained = replace(explained, stored_id=answered.id)
+        return await predict(explained, options, None, Answer(explained, options))
+
+    return await predict(replace(call, query=None), options, score, respond)

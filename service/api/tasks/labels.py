@@ -6,7 +6,7 @@ import numpy as np
 from starlette.responses import Response
 
 from contract.manifest import Manifest
-from service.answering.call import Answered
+from service.answering.call import Answered, Call
 from service.answering.modalities import modality_of
 from service.answering.predictions import predict
 from service.api import responses
@@ -18,13 +18,15 @@ from service.api.pipelines.parameters import (
     TextClassificationParameters,
     parse_parameters,
 )
+from service.api.tasks.explained import attend_to_best
 from service.api.tasks.task import Json, OnePass, Show
 from service.api.tasks.tensors import Output, Row
 from service.arrays import probabilities
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions
+from service.options.predictions import ClassifyOptions, TextOptions, WindowOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
+from service.store.stored_request import StoredRequest
 
 PARAMETERS: dict[str, type[ImageClassificationParameters | TextClassificationParameters]] = {
     "image": ImageClassificationParameters,
@@ -47,6 +49,14 @@ class Labels(OnePass[Predictor]):
         """Return the options of the modality."""
         return modality_of(served).classify_options
 
+    def attention_options(self, served: Predictor) -> type[RequestOptions]:
+        """Return the options of the modality; what ranks texts reads long ones in windows too."""
+        return WindowOptions if "rerank" in served.endpoints else super().attention_options(served)
+
+    def tensor_options(self, served: Predictor) -> type[RequestOptions]:
+        """Return the options of the modality."""
+        return super().attention_options(served)
+
     def shown(self, served: Predictor, options: RequestOptions) -> Show[Json]:
         """Return what shows the labels of one input, each with its probability, or its `score` if that is a logit."""
         assert isinstance(options, ClassifyOptions)  # noqa: S101 # its own
@@ -62,6 +72,14 @@ class Labels(OnePass[Predictor]):
             }
 
         return show
+
+    async def attend(
+        self, call: Call[Predictor], options: RequestOptions, stored: StoredRequest | None = None
+    ) -> Response:
+        """Explain; of a text that was ranked in windows, the best one."""
+        if isinstance(options, TextOptions) and options.windows:
+            return await attend_to_best(call, options, one_logit)
+        return await super().attend(call, options, stored)
 
     async def answer_pipeline(self, asked: Asked, served: Predictor) -> Response:
         """Return the labels of every input."""
@@ -82,6 +100,11 @@ class Labels(OnePass[Predictor]):
     def row(self, served: Predictor, options: RequestOptions) -> Show[Row]:
         """Return what makes a row of logits."""
         return functools.partial(_row, served)
+
+
+def one_logit(logits: Prediction) -> float:
+    """Return the logit of a model with one label."""
+    return float(logits[0])
 
 
 def _row(served: Predictor, logits: Prediction) -> Row:

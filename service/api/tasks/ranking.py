@@ -14,7 +14,8 @@ from service.answering.predictions import predict
 from service.api import responses
 from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest, read_document
-from service.api.tasks.explained import with_attention
+from service.api.tasks.explained import best_windows, with_attention
+from service.api.tasks.labels import one_logit
 from service.api.tasks.task import Endpoint, Json
 from service.arrays import probabilities
 from service.errors import TooLarge, Unacceptable
@@ -24,7 +25,6 @@ from service.explanations.query import AttentionQuery
 from service.inputs.model_input import Pair
 from service.options.predictions import RerankOptions
 from service.repository.models.predictor import Predictor
-from service.repository.models.served_model import Prediction
 from service.settings import Settings
 from service.state import State
 
@@ -148,7 +148,7 @@ def check_repeated(subject: str, text: str, count: int, settings: Settings) -> N
 async def rank(
     call: Call[Predictor], options: RerankOptions, scores: Scores, write: Write, beside: int = 0
 ) -> Response:
-    """Return what `write` makes of the pairs of a call, best first, equals by index.
+    """Return what `write` makes of the pairs of a call, best first, equals by index. Of windows the best one counts.
 
     Attention is of those that are answered alone. `scores` says how logits are answered. The last `beside` pairs are
     not ranked; they come behind all that are.
@@ -156,7 +156,8 @@ async def rank(
     scored = Call(call.state, call.exchange, call.served, call.inputs)
 
     async def respond(answered: Answered[float]) -> Response:
-        logits = np.array(answered.shown, np.float32)
+        windows = best_windows(answered)
+        logits = np.array(answered.shown, np.float32)[windows]
         count = len(logits) - beside
         best = np.argsort(-logits[:count], kind="stable")[: options.top_k].tolist() + list(range(count, len(logits)))
         shown = probabilities(logits, scores).tolist()
@@ -168,9 +169,9 @@ async def rank(
             ]
             return write(answered, found)
 
-        return await with_attention(call, options, call.query, answered, best, written)
+        return await with_attention(call, options, call.query, answered, [windows[one] for one in best], written)
 
-    return await predict(scored, options, _logit, respond)
+    return await predict(scored, options, one_logit, respond)
 
 
 def passage_of(call: Call[Predictor], index: int) -> str:
@@ -178,7 +179,3 @@ def passage_of(call: Call[Predictor], index: int) -> str:
     pair = call.inputs[index]
     assert isinstance(pair, Pair)  # noqa: S101 # as `pairs_of` made them
     return pair.text_pair
-
-
-def _logit(logits: Prediction) -> float:
-    return float(logits[0])

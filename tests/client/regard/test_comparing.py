@@ -28,6 +28,10 @@ def test_a_ranking_is_asked_for_and_read_with_the_texts_that_were_sent():
     assert (found.index, found.score, found.text, found.id) == (1, 0.5, "y", "a.1")
     assert found.asked.given.text == ("q", "y")
     assert found.asked.options == {"truncate": True}
+    windows = {"overflow": "window", "stride": 9}
+    call = comparing.ranking(RANKER, "q", ["x"], {**windows, "top_k": 1})
+    assert call.body == {"query": "q", "texts": ["x"], "top_k": 1, **windows}
+    assert replied(call, [{"id": "a", "index": 0, "score": 0.5}])[0].asked.options == windows
     assert repr(found) == "Ranked(attention=None, index=1, score=0.5, text='y')"
     assert found._repr_mimebundle_()["text/plain"] == "m: 0.500 y"
 

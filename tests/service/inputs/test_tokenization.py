@@ -7,8 +7,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from service.errors import TooLarge, Unacceptable
 from service.inputs import tokenization
-from service.inputs.model_input import Pair
-from service.inputs.tokenization import CHARACTERS_PER_TOKEN, TextTokenizer
+from service.inputs.model_input import Pair, Windows
+from service.inputs.tokenization import CHARACTERS_PER_TOKEN, MOST_WINDOWS, TextTokenizer
 
 LIMIT = 8
 FIRST = LIMIT * CHARACTERS_PER_TOKEN
@@ -16,7 +16,7 @@ SENTENCE = "the cat sat on the mat"
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
+def file(tmp_path_factory):
     """Words, between two special tokens; spaces and control characters are dropped."""
     words = ["[UNK]", "[CLS]", "[SEP]", *sorted(set(SENTENCE.split()))]
     made = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
@@ -27,6 +27,12 @@ def tokenizer(tmp_path_factory):
     )
     file = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
     made.save(str(file))
+    return file
+
+
+@pytest.fixture(scope="module")
+def tokenizer(file):
+    """Of LIMIT tokens."""
     return TextTokenizer(SimpleNamespace(path=lambda name: file, to_load=lambda name: file), file.name, LIMIT)
 
 
@@ -123,3 +129,54 @@ def test_of_a_query_and_a_text_the_text_alone_is_cut_off(tokenizer, query, text,
 def test_a_query_that_leaves_no_room_for_a_text_is_refused(tokenizer, query, text, takes):
     with pytest.raises(Unacceptable, match=f"^query: must leave room for a text in {LIMIT} tokens, takes {takes}$"):
         tokenizer.encode(Pair(query, text, 99), truncate=True)
+
+
+@pytest.mark.parametrize("stride", [0, 1, 3])
+@pytest.mark.parametrize("length", [0, 1, 5, 6, 7, 8, 9, 20, 41])
+@pytest.mark.parametrize("pair", [True, False])
+def test_windows_are_those_of_the_tokenizers_library(tokenizer, file, stride, length, pair):
+    text = " ".join((SENTENCE.split() * 9)[:length])
+    texts = ("the", text) if pair else (text,)
+    library = Tokenizer.from_file(str(file))
+    library.enable_truncation(LIMIT, stride=stride, strategy="only_second" if pair else "longest_first")
+    whole = library.encode_batch([texts if pair else text])[0]
+    wanted = [
+        [
+            (index, None if special else span, sequence if pair else None)
+            for index, span, special, sequence in zip(
+                one.ids, one.offsets, one.special_tokens_mask, one.sequence_ids, strict=True
+            )
+        ]
+        for one in (whole, *whole.overflowing)
+    ]
+    found = tokenizer.windows(Pair(*texts) if pair else text, Windows(stride))
+    assert [[(one.index, one.span, one.sequence) for one in window] for window in found] == wanted
+    assert len(wanted) > 1 or length < 7
+
+
+def test_of_a_text_in_windows_a_prompt_stands_before_each_and_a_window_may_be_shorter(tokenizer):
+    found = tokenizer.windows(SENTENCE, Windows(1, most=6), prompt="the cat ")
+    assert list(map(texts_of, found)) == [
+        ["[CLS]", "the", "cat", *SENTENCE.split()[start : start + 2], "[SEP]"] for start in range(5)
+    ]
+    assert [[one.span for one in window if one.span] for window in found[:2]] == [[(0, 3), (4, 7)], [(4, 7), (8, 11)]]
+
+
+@pytest.mark.parametrize(
+    ("text", "windows", "error", "said"),
+    [
+        (
+            Pair("the", SENTENCE),
+            Windows(4),
+            Unacceptable,
+            "stride: must be less than the 4 tokens of a window, given 4",
+        ),
+        (Pair(SENTENCE, SENTENCE), Windows(0), Unacceptable, "query: must leave room for a text in 8 tokens, takes 9"),
+        ("the " * 7, Windows(0, most=2), Unacceptable, "input: must leave room for a text in 2 tokens, takes 2"),
+        ("the " * (MOST_WINDOWS + 6), Windows(5), TooLarge, f"input: at most {MOST_WINDOWS} windows, given 257"),
+        ("the " * 40_000, Windows(0), TooLarge, "input: at most 131072 characters are read in windows, given 160000"),
+    ],
+)
+def test_windows_that_there_are_not_are_refused(tokenizer, text, windows, error, said):
+    with pytest.raises(error, match=f"^{said}"):
+        tokenizer.windows(text, windows)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inputs.model_input import Pair
+from service.inputs.model_input import Pair, Windows
 from service.store.stored_request import StoredRequest, pack, unpack
 
 TEXTS = st.text(st.characters(), max_size=20)
@@ -18,6 +18,7 @@ KEPT = st.builds(
     truncate=st.booleans(),
     source_language=st.none() | st.text(max_size=9),
     target_language=st.none() | st.text(max_size=9),
+    windows=st.none() | st.builds(Windows, st.integers(0, 99), st.none() | st.integers(1, 999)),
     targets=st.none() | st.lists(st.lists(st.integers(0, 2**31), max_size=5).map(tuple), max_size=4).map(tuple),
 )
 

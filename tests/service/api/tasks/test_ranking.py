@@ -147,6 +147,57 @@ def test_a_text_is_cut_off_and_never_the_query_also_when_it_is_asked_about_later
     assert client.get(f"/v1/attention/{one['id']}").json()["results"][0]["attention"]["tokens"]["source"] == tokens
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_of_a_long_text_in_windows_the_best_one_counts(client, encoder_of, name):
+    import torch
+
+    texts = [f"{odd} {LONG} {odd} {LONG}" for odd in ODD] + list(ODD)
+    encoder = encoder_of(name)
+    most = encoder.tokenizer.model_max_length
+    found = rerank(client, name, texts, overflow="window", stride=9, raw_scores=True)
+    scores = {one["index"]: one["score"] for one in found}
+    best, gaps = [], []
+    for index, text in enumerate(texts):
+        given = encoder.tokenizer(
+            [QUERY], [text], truncation="only_second", max_length=most, stride=9, return_overflowing_tokens=True,
+            padding=True, return_tensors="pt",
+        )  # fmt: skip
+        given.pop("overflow_to_sample_mapping", None)
+        with torch.no_grad():
+            logits = encoder.model(**given).logits[:, 0].numpy()
+        best.append(int(logits.argmax()))
+        gaps.append(np.diff(np.sort(logits))[-1:].sum())
+        np.testing.assert_allclose(scores[index], logits.max(), atol=1e-5)
+    assert max(best) > 1  # not always the first one
+    assert [one["index"] for one in found] == sorted(scores, key=lambda index: (-scores[index], index))
+
+    index = max(range(len(ODD)), key=lambda one: (best[one] > 0) * gaps[one])
+    asked = {"method": "libra", "digits": 7}
+    (one,) = rerank(client, name, [texts[index]], overflow="window", stride=9, attention=asked, raw_scores=True)
+    tokens = one["attention"]["tokens"]["source"]
+    ids = encoder.tokenizer(
+        QUERY, texts[index], truncation="only_second", max_length=most, stride=9, return_overflowing_tokens=True
+    )
+    spans = [tuple(token["span"]) for token in tokens if token.get("sequence") == 1]
+    encoding = ids.encodings[best[index]]
+    assert spans == [span for span, number in zip(encoding.offsets, encoding.sequence_ids, strict=True) if number == 1]
+    conserved = one["attention"]["maps"][0]["conserved"]
+    np.testing.assert_allclose(conserved["score"], one["score"], atol=1e-5)
+    later = client.get(f"/v1/attention/{one['id']}", params=asked).json()["results"]
+    assert len(later) == 1
+    assert later[0]["attention"]["tokens"] == one["attention"]["tokens"]
+    np.testing.assert_allclose(
+        later[0]["attention"]["maps"][0]["values"], one["attention"]["maps"][0]["values"], atol=1e-6
+    )
+    pair = {"text": QUERY, "text_pair": texts[index]}
+    body = {"inputs": pair, "overflow": "window", "stride": 9, "attention": asked}
+    alone = client.post(f"/v1/models/{name}/attention", json=body).json()["results"]
+    np.testing.assert_allclose(alone[0]["attention"]["maps"][0]["values"], later[0]["attention"]["maps"][0]["values"])
+    fed = client.get(f"/v1/attention/{one['id']}/input")
+    assert fed.status_code == 422
+    assert "id: must be of a text that was read at once, given one of" in fed.json()["detail"]
+
+
 def test_a_thousand_texts_are_ranked_at_once_and_no_more(client):
     texts = [f"{ODD[0]} {number}" for number in range(1000)]
     found = rerank(client, "bert-rank", texts, top_k=3)
@@ -173,6 +224,11 @@ def test_a_thousand_texts_are_ranked_at_once_and_no_more(client):
         ("bert-rank", {"texts": ["a", LONG]}, 422, "input: at most 40 tokens, given 152 (input 2 of 2)"),
         ("bert-rank", {"query": LONG, "truncate": True}, 422, "query: must leave room for a text in 40 tokens, takes 147"),
         ("bert-rank", {"query": "a " * 60, "texts": ["b"] * 1000}, 413, "query: at most 100000 characters, counted once"),
+        ("bert-rank", {"overflow": "window", "truncate": True}, 422, "overflow: texts are read in windows, or cut off by truncate, given both"),
+        ("bert-rank", {"stride": 3}, 422, "stride: is of windows; ask for overflow=window too"),
+        ("bert-rank", {"overflow": "cut"}, 422, "overflow: Input should be 'window'"),
+        ("bert-rank", {"overflow": "window", "stride": -1}, 422, "stride: Input should be greater than or equal to 0"),
+        ("bert-rank", {"overflow": "window", "texts": ["a", LONG]}, 422, "stride: must be less than the 32 tokens of a window, given 128 (input 2 of 2)"),
         ("bert-rank", {"attention": {"target": 1}}, 422, "target: is for relevance"),
         ("bert-rank", {"attention": {"method": "libra", "against": {"label": "b"}}}, 422, "against: must be an object of another text"),
         ("bert-rank", {"attention": {"method": "libra", "against": "b"}}, 422, "against: must be an object of another text"),
