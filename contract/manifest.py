@@ -12,6 +12,7 @@ Task = Literal[
     "image-classification",
     "text-classification",
     "token-classification",
+    "question-answering",
     "feature-extraction",
     "fill-mask",
     "text-generation",
@@ -101,7 +102,7 @@ MAX_ABOUT_CHARACTERS = 300
 
 MAX_ORDER = 1_000_000
 
-COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction")
+COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction", "question-answering")
 """The tasks that take a second text: as a pair with the first, or to be compared with it."""
 
 ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
@@ -371,7 +372,7 @@ class Manifest(Part, Inputs):
             if (example.image is None) != (self.image is None):
                 raise ValueError("examples must be images where the model takes images, and else texts")
             if example.text_pair is not None and self.task not in COMPARING:
-                raise ValueError(f"text_pair is for {' and '.join(COMPARING)}")
+                raise ValueError(f"text_pair is for {', '.join(COMPARING)}")
             if example.image and example.image not in sizes:
                 raise ValueError("the picture of an example is not among the files")
             if example.image and sizes[example.image] > MAX_PICTURE_BYTES:

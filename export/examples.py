@@ -28,6 +28,10 @@ TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
     "text-classification": (("I would see it again tomorrow.",), ("The food was cold and late.",)),
     "token-classification": (("Ada Lovelace was born in London.",), ("We met in Paris on Tuesday.",)),
     "feature-extraction": (("The cat sat on the mat.", "A kitten lay on the rug."), ("It rained.", "I like tea.")),
+    "question-answering": (
+        ("Where did the cat sit?", "The cat sat on the mat, and the dog lay in the garden."),
+        ("When does it open?", "The museum is closed on Mondays. On other days it opens at ten."),
+    ),
     "fill-mask": ((f"The cat sat on the {MASK}.",), (f"It {MASK} all {MASK}.",)),
     "text-generation": (("Once upon a time",), ("The cat sat on",)),
     "text2text-generation": (("Good morning, how are you?",), ("The cat sat on the mat.",), ("It rained all day.",)),
@@ -59,7 +63,9 @@ def _fault(source: Source, tokenizer: Tokenizer, texts: Texts) -> str | None:
             return "must be Unicode, given half of a surrogate pair"
     if len(texts) > 1 and source.task not in COMPARING:
         return f"must be one text for {source.task}, given {len(texts)}"
-    if source.task == "text-classification":  # two texts are one input
+    if source.task == "question-answering" and len(texts) == 1:
+        return "must be a question and a text that answers it, given one text"
+    if source.task in TEXT_TASKS and TEXT_TASKS[source.task].takes_pairs:  # two texts are one input
         found = [tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None).ids]
     else:
         found = [tokenizer.encode(source.text.prompt + text).ids for text in texts]

@@ -1,4 +1,4 @@
-"""The plan of a text encoder that classifies texts or their tokens, embeds texts or fills their gaps."""
+"""The plan of a text encoder: it classifies texts or tokens, embeds texts, fills gaps, or finds answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +42,7 @@ class TextTask:
 TEXT_TASKS: dict[Task, TextTask] = {
     "text-classification": TextTask(labelled=True, takes_pairs=True),
     "token-classification": TextTask(labelled=True, every_token=True),
+    "question-answering": TextTask(takes_pairs=True, every_token=True),
     "feature-extraction": TextTask(),
     "fill-mask": TextTask(places="masked"),
 }

@@ -4,7 +4,7 @@ import functools
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from service.batching.fair_queue import Caller
@@ -111,7 +111,7 @@ class Texts:
 
     def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
         self._served, self._inputs = served, inputs
-        self.accepted: tuple[type, ...] = (str, Pair) if served.takes_pairs else (str,)
+        self.accepted: tuple[type, ...] = (str,) * served.takes_single + (Pair,) * served.takes_pairs
 
     def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
         """Return estimates by the number of characters; of a text in windows, that of all together."""
@@ -150,7 +150,7 @@ class Texts:
                 )
                 whole = map(self._served.complete_input, items)
                 return [
-                    PendingInput(text, item.lengths, functools.partial(_ready, item), number=number) for item in whole
+                    PendingInput(text, item.lengths, functools.partial(_given, item), number=number) for item in whole
                 ]
 
         texts = list(zip(range(len(given)), given, truncate or [False] * len(given), strict=True))
@@ -171,9 +171,11 @@ class Texts:
 
 
 def check_pair(served: ServedModel, text: Text) -> None:
-    """Raise Unacceptable for a pair of texts where the task takes single ones."""
+    """Raise Unacceptable for a pair of texts, or a single one, where the task takes none."""
     if isinstance(text, Pair) and not served.takes_pairs:
         raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
+    if not isinstance(text, Pair) and not served.takes_single:
+        raise Unacceptable("text_pair: must be given, the context of each question")
 
 
 def permit_decoding(pending: Sequence[PendingInput], caller: Caller) -> AbstractContextManager[None]:
@@ -202,7 +204,12 @@ def could_answer(served: ServedModel, stored: StoredRequest) -> bool:
     )
 
 
-async def _ready(item: ModelInput) -> ModelInput:
+def ready(pending: PendingInput, item: ModelInput) -> PendingInput:
+    """Return an input that is decoded already."""
+    return replace(pending, decode=functools.partial(_given, item))
+
+
+async def _given(item: ModelInput) -> ModelInput:
     return item
 
 

@@ -87,9 +87,8 @@ async def predict(
 
 def _cuts(options: RequestOptions) -> tuple[bool, Windows | None]:
     """Return whether a text that is too long is cut off, and in which windows it is read. Raises Unacceptable."""
-    if not isinstance(options, TextOptions):
-        return False, None
-    return options.truncate, Windows(*options.windows) if options.windows else None
+    truncate = isinstance(options, TextOptions) and options.truncate
+    return truncate, Windows(*options.windows) if options.windows else None
 
 
 async def _prepare(

@@ -13,9 +13,9 @@ from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.explanations.methods import METHODS
 from service.options.attention import DEFAULT_STEPS, AttentionOptions
-from service.options.readers import MOST_STEPS, MOST_TARGETS, Against, EntityNumber
+from service.options.readers import MOST_STEPS, MOST_TARGETS, Against, AnswerPart, EntityNumber
 
-Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag"]
+Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag", "answer"]
 """What an answer is made of, and so what a score is of."""
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
@@ -26,19 +26,24 @@ EXPLAINS: dict[Task, Explains] = {
     **dict.fromkeys(CLASSIFICATION_TASKS, "class"),
     "object-detection": "object",
     "token-classification": "tag",
+    "question-answering": "answer",
     "feature-extraction": "embedding",
 }
 """What a score is of, by task; of other tasks it is of a token."""
-OF_PLACES: tuple[Explains, ...] = ("token", "object", "tag")
+OF_PLACES: tuple[Explains, ...] = ("token", "object", "tag", "answer")
 """What stands at places of an answer, each of which has a row of its own."""
 CHOSEN_AFTER: tuple[Explains, ...] = ("object", "tag")
 """What is explained once it is predicted."""
+ENDS = ("start", "end")
+"""The parts of an answer that are explained, in the order of their logits."""
+MOST_ANSWERS = 100
 EXPLAINING = f"{', '.join(GRADIENT_METHODS[:-1])} and {GRADIENT_METHODS[-1]}"
 AGAINST: dict[Explains, tuple[str, ...]] = {
     "class": ("label", "index"),
     "token": ("token", "text"),
     "object": ("label", "index"),
     "tag": ("label", "index"),
+    "answer": (),
 }
 """What `against` may hold; for embeddings that depends on what the model takes."""
 MOST_ENTITIES = 10**6
@@ -69,6 +74,8 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
     Digits are an index, in a query, a form and JSON alike. A query has no types, so they cannot mean a label there and
     an index in JSON. A label of digits is asked for by its index.
     """
+    if explains(manifest) == "answer":
+        return _ends_of(options)
     if options.target is None:
         return None
     classes, tags = explains(manifest) == "class", explains(manifest) == "tag"
@@ -89,6 +96,8 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
                     f"target: an entity is of token-classification, this model's task is {manifest.task}"
                 )
             target = target.number  # what it stands for
+        if isinstance(target, AnswerPart):
+            raise Unacceptable(f"target: an answer is of question-answering, this model's task is {manifest.task}")
         whole = isinstance(target, int) or target in labels
         for part in [target] if whole else [part.strip() for part in target.split(",")]:
             if isinstance(part, int) or DIGITS.fullmatch(part if classes else part.removeprefix("-")):
@@ -104,6 +113,25 @@ def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...]
     if len(set(found)) < len(found):
         raise Unacceptable("target: each may be given once, given one twice")
     return tuple(found)
+
+
+def _ends_of(options: AttentionOptions) -> tuple[int, ...]:
+    """Return both ends of an answer, or one, each as a number: that of the answer times two, and of the end.
+
+    Raises Unacceptable for anything but one answer.
+    """
+    found = (AnswerPart(0),) if options.target is None else options.target
+    (one,) = found if len(found) == 1 else (None,)
+    if isinstance(one, str) and DIGITS.fullmatch(one):
+        one = int(one)
+    if isinstance(one, int):
+        one = AnswerPart(one)
+    if not isinstance(one, AnswerPart) or not 0 <= one.number < MOST_ANSWERS:
+        raise Unacceptable(
+            'target: must be one answer, such as 0 or {"answer": 0}, or an end of it, such as '
+            f'{{"answer": 0, "part": "start"}}; the number from 0 to {MOST_ANSWERS - 1}, given another'
+        )
+    return tuple(len(ENDS) * one.number + end for end, name in enumerate(ENDS) if one.part in (None, name))
 
 
 def against_of(
@@ -169,6 +197,8 @@ def check_score(options: AttentionOptions, method: Method, manifest: Manifest) -
         _check_embedding(options, method, manifest)
     elif options.sides != "own":
         raise Unacceptable(f"sides: is for embeddings, explained by {EXPLAINING}")
+    if options.against is not None and not by_states and what == "answer":
+        raise Unacceptable("against: an end of an answer is explained alone, leave it out")
     if options.against is not None and options.against.name not in (names := _names(manifest, by_states=by_states)):
         whose = method if by_states else manifest.task
         raise Unacceptable(f"against: must be {' or '.join(names)} for {whose}, given {options.against.name}")

@@ -57,7 +57,7 @@ class ImageInputs:
         arrays = {"pixels": pixels, **{name: tell(picture) for name, tell in self._told.items()}}
         return ModelInput(arrays, self.lengths, self._special, picture=picture)
 
-    def samples(self, mask: str | None) -> Iterator[tuple[str, Callable[[], ModelInput]]]:
+    def samples(self, form: object) -> Iterator[tuple[str, Callable[[], ModelInput]]]:
         """Yield an image on which a model is tried: no text, and what makes the input."""
         page = Image.new("RGB", (64, 64), "white")
         page.paste("black", (24, 16, 40, 48))

@@ -61,8 +61,8 @@ Text: TypeAlias = str | Pair
 class Windows:
     """How a text that is too long for a model is read: in windows of its tokens, in their order."""
 
-    stride: int
-    """The tokens that a window has in common with the one before."""
+    stride: int | None = None
+    """The tokens that a window has in common with the one before; by default USUAL_STRIDE, or half of a smaller one."""
     most: int | None = None
     """The tokens of a window at most, with all that stands around them; by default as many as the model takes."""
 
@@ -81,6 +81,8 @@ class Token:
     """The token type id: which text of a pair it belongs to, as the model is told."""
     sequence: int | None = None
     """In a pair, the text that the span is in, 0 or 1; otherwise None."""
+    word: int | None = None
+    """Which word of its text it is of, as the tokenizer counts them."""
 
     def json(self) -> dict[str, object]:
         """Return the token as an answer holds it."""
@@ -110,6 +112,8 @@ class ModelInput:
     picture: Picture | None = None
     start: int | None = None
     """The first token of its target, where the language that was asked for has a start token of its own."""
+    ends: tuple[int, int] | None = None
+    """The first and the last token of the answer that is explained, of a question and its context."""
 
 
 def cost_of(lengths: Mapping[str, int]) -> int:

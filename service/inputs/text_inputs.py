@@ -68,14 +68,14 @@ class TextInputs:
         put = token.index == default and token.span is None
         return replace(token, index=chosen, text=self.tokenizer.text_of(chosen)) if put else token
 
-    def samples(self, mask: str | None) -> Iterator[tuple[str, Callable[[], ModelInput]]]:
+    def samples(self, form: Callable[[str], Text]) -> Iterator[tuple[Text, Callable[[], ModelInput]]]:
         """Yield texts on which a model is tried, each with what tokenizes it: plain ones, then those of its vocabulary.
 
-        `mask` is the text of a mask, which each must hold.
+        `form` makes the input of a model of each.
         """
         entries = (self.tokenizer.decode([index]) for index in range(MOST_TRIED_TOKENS))
         for plain in (*SAMPLE_TEXTS, *entries):
-            text = f"{plain} {mask}" if mask else plain
+            text = form(plain)
             yield text, functools.partial(self.text_input, text)
 
     def description(self) -> dict[str, object]:

@@ -18,6 +18,7 @@ MOST_CHARACTERS = 1 << 17
 
 A model that takes more than MOST_CHARACTERS / CHARACTERS_PER_TOKEN tokens has more.
 """
+USUAL_STRIDE = 128
 MOST_WINDOWS = 256
 """Of one text."""
 GROWTH = 4
@@ -106,14 +107,16 @@ class TextTokenizer:
         own = [place for place, one in enumerate(tokens) if one.span and one.sequence == (1 if more else None)]
         begin, end = (own[0], own[-1] + 1) if own else (len(tokens), len(tokens))
         others, limit = len(tokens) - (end - begin), min(windows.most or self._limit, self._limit)
-        room, step = limit - others, limit - others - windows.stride
+        room = limit - others
+        stride = min(USUAL_STRIDE, room // 2) if windows.stride is None else windows.stride
+        step = room - stride
         if len(tokens) <= limit:
             return [tokens]
         if room < 1:
-            subject = "query" if more else "input"
-            raise Unacceptable(f"{subject}: must leave room for a text in {limit} tokens, takes {others}")
+            subject = "the first text must leave room for the second" if more else "must leave room for a text"
+            raise Unacceptable(f"input: {subject} in {limit} tokens, takes {others}")
         if step < 1:
-            raise Unacceptable(f"stride: must be less than the {room} tokens of a window, given {windows.stride}")
+            raise Unacceptable(f"stride: must be less than the {room} tokens of a window, given {stride}")
         if (count := (len(tokens) - limit + step - 1) // step + 1) > MOST_WINDOWS:
             raise TooLarge(f"input: at most {MOST_WINDOWS} windows, given {count}; a smaller stride has fewer")
         starts = range(begin, begin + count * step, step)
@@ -128,14 +131,16 @@ class TextTokenizer:
                 None if special else _span_behind(0 if sequence else prompt, start, stop),
                 type_,
                 sequence if paired else None,
+                word,
             )
-            for index, piece, (start, stop), special, type_, sequence in zip(
+            for index, piece, (start, stop), special, type_, sequence, word in zip(
                 encoding.ids,
                 encoding.tokens,
                 encoding.offsets,
                 encoding.special_tokens_mask,
                 encoding.type_ids,
                 encoding.sequence_ids,
+                encoding.word_ids,
                 strict=True,
             )
         ]

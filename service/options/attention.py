@@ -45,8 +45,8 @@ class AttentionOptions(Options):
     target: Annotated[Any, read_targets()] = Field(
         None,
         description="for relevance, libra and integrated: classes by index or label, positions of a sequence, or "
-        "numbers of objects or entities; what was predicted, every token, or the surest of these, by default. Digits "
-        "are an index, whatever the labels are",
+        "numbers of objects or entities; of an answer {answer, part}, its start or end; what was predicted, every "
+        "token, or the surest of these, by default. Digits are an index, whatever the labels are",
     )
     against: Annotated[Against | None, read_against(), WithJsonSchema(AGAINST_SCHEMA)] = Field(
         None,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -18,6 +18,9 @@ MOST_OPTION_CHARACTERS = 1 << 16
 
 MOST_EXACT = 2**53
 """A number of JSON beyond it, written as a decimal, need not be the integer that was meant (RFC 8259, section 6)."""
+
+Overlap: TypeAlias = tuple[int | None, int | None]
+"""Of windows: the tokens that each has in common with the one before, and how many it has at most."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -52,6 +55,11 @@ class RequestOptions(Options):
         description="batch lets others go first, is served a tenth as much, and may fill half a queue",
         json_schema_extra=SHARED,
     )
+
+    @property
+    def windows(self) -> Overlap | None:
+        """The windows in which texts that are too long are read; None where they are not. Raises Unacceptable."""
+        return None
 
     def check_answer(self, lengths: Sequence[Mapping[str, int]], limit: int) -> None:
         """Raise TooLarge if what is answered of inputs with these axis lengths may exceed a limit in bytes."""

@@ -1,14 +1,12 @@
 """The options of predictions."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from service.errors import Unacceptable
-from service.options.base import SHARED, Number, RequestOptions
+from service.options.base import SHARED, Number, Overlap, RequestOptions
 
-Overlap: TypeAlias = tuple[int, int | None]
-"""Of windows: the tokens that each has in common with the one before, and how many it has at most."""
 CANDIDATE_BYTES = 80  # of an answer, for each candidate or alternative with its text
 
 
@@ -39,11 +37,6 @@ class TextOptions(RequestOptions):
         False, description="cut off the end of a text that is too long, rather than refuse it", json_schema_extra=SHARED
     )
 
-    @property
-    def windows(self) -> Overlap | None:
-        """The windows in which texts that are too long are read; None where they are not. Raises Unacceptable."""
-        return None
-
 
 class StoredTextOptions(TextOptions):
     """Options of a stored request for a text."""
@@ -56,17 +49,26 @@ class StoredTextOptions(TextOptions):
         return self.again
 
 
-STRIDE = 128
-Stride = Annotated[int, Field(ge=0, le=100_000, description="tokens that a window has in common with the one before")]
+Stride = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        le=100_000,
+        description="tokens that a window shares with the one before; 128, or half of a smaller one, by default",
+        json_schema_extra=SHARED,
+    ),
+]
 
 
 class WindowOptions(TextOptions):
     """Options of a prediction that can be made of a text's windows."""
 
     overflow: Literal["window"] | None = Field(
-        None, description="window reads a text that is too long in overlapping windows, rather than refuse it"
+        None,
+        description="window: read a text that is too long in overlapping windows",
+        json_schema_extra=SHARED,
     )
-    stride: Stride = STRIDE
+    stride: Stride = None
 
     @property
     def windows(self) -> Overlap | None:

@@ -46,12 +46,12 @@ def read_indices(*words: str) -> PlainValidator:
 
 
 def read_targets() -> PlainValidator:
-    """Accept indices, labels and entities, alone or as a list; in a query, an entity as JSON.
+    """Accept indices, labels, entities and parts of answers, alone or as a list; in a query, the last two as JSON.
 
     Digits are an index; for other strings the labels decide.
     """
 
-    def parse(value: object) -> tuple[int | str | EntityNumber, ...]:
+    def parse(value: object) -> tuple[Named, ...]:
         if isinstance(value, str) and value.startswith(("{", "[{")):
             with contextlib.suppress(RecursionError, ValueError):  # a label may begin so, too
                 value = json.loads(value)
@@ -63,7 +63,9 @@ def read_targets() -> PlainValidator:
             "targets", "must be 1 to {most} indices or labels, such as 3 or 3,5", {"most": MOST_TARGETS}
         )
 
-    return PlainValidator(parse, json_schema_input_type=int | str | dict[str, int] | list[int | str | dict[str, int]])
+    return PlainValidator(
+        parse, json_schema_input_type=int | str | dict[str, int | str] | list[int | str | dict[str, int]]
+    )
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,27 @@ class EntityNumber:
     number: int
 
 
-def _target(value: object) -> int | str | EntityNumber | None:
-    if isinstance(value, dict):
-        number = value.get("entity") if len(value) == 1 else None
-        return EntityNumber(number) if type(number) is int and 0 <= number < 10**6 else None
-    return value if type(value) in (int, str) else None  # type: ignore[return-value] # it is one of them
+@dataclass(frozen=True)
+class AnswerPart:
+    """A target that is an answer, by its number, or an end of it."""
+
+    number: int
+    part: Literal["start", "end"] | None = None
+
+
+Named: TypeAlias = int | str | EntityNumber | AnswerPart
+
+
+def _target(value: object) -> Named | None:
+    """Return a target; None for what is none."""
+    if not isinstance(value, dict):
+        return value if type(value) in (int, str) else None  # type: ignore[return-value] # it is one of them
+    number, part = value.get("entity", value.get("answer")), value.get("part")
+    if type(number) is not int or not 0 <= number < 10**6:
+        return None
+    if value.keys() == {"entity"}:
+        return EntityNumber(number)
+    return AnswerPart(number, part) if value.keys() <= {"answer", "part"} and part in (None, "start", "end") else None
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Header(BaseModel):
     inputs: tuple[OnePart | TwoParts | Passage, ...]
     source_language: str | None = None
     target_language: str | None = None
-    windows: tuple[ByteCount, Annotated[int, Field(ge=1)] | None] | None = None
+    windows: tuple[ByteCount | None, Annotated[int, Field(ge=1)] | None] | None = None
 
 
 def pack(request: StoredRequest) -> bytes:

@@ -387,7 +387,7 @@ def test_the_picture_of_an_example_is_small():
 
 
 def test_two_texts_are_for_tasks_that_take_two():
-    words = {"": "Value error, text_pair is for text-classification and feature-extraction"}
+    words = {"": "Value error, text_pair is for text-classification, feature-extraction, question-answering"}
     assert refused(changed(TEXT, "examples", [TEXTS])) == words
     for task in ("text-classification", "feature-extraction"):
         found = read(changed(changed(TEXT, "examples", [TEXTS]), "task", task)).examples[0]

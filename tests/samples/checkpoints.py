@@ -174,6 +174,8 @@ SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "a
 LABELS = {"id2label": {0: "cat", 1: "dog", 2: "bird"}, "label2id": {"cat": 0, "dog": 1, "bird": 2}}
 ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 """Of a model that ranks texts."""
+ENDS = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}}
+"""Of a model that finds answers."""
 UNBOUNDED = {"sentence_transformers": {"version": "5.1.0", "activation_fn": "torch.nn.modules.linear.Identity"}}
 """Of one whose scores are logits."""
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "MISC")
@@ -498,6 +500,7 @@ CASES = {
     "bert-tags": Case(
         bert(T.BertForTokenClassification, **TAGGED), "token-classification", BERT_TOKENS, pieces, exported=True
     ),
+    "bert-answer": Case(bert(T.BertForQuestionAnswering, **ENDS), "question-answering", {}, pieces, exported=True),
     "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces, exported=True),
     "bert-features": Case(
         bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces, exported=True,
@@ -515,6 +518,11 @@ CASES = {
     "roberta-tags": Case(
         bert(T.RobertaForTokenClassification, T.RobertaConfig, **ROBERTA, **TAGGED), "token-classification",
         ROBERTA_TOKENS, roberta_bytes,
+        exported=True,
+    ),
+    "roberta-answer": Case(
+        bert(T.RobertaForQuestionAnswering, T.RobertaConfig, **ROBERTA, **ENDS), "question-answering", ROBERTA_TOKENS,
+        roberta_bytes,
         exported=True,
     ),
     "roberta-mask": Case(
@@ -535,6 +543,14 @@ CASES = {
         bert(T.CamembertForTokenClassification, T.CamembertConfig, **ROBERTA, **TAGGED), "token-classification",
         ROBERTA_TOKENS, unigrams,
     ),
+    "xlm-roberta-answer": Case(
+        bert(T.XLMRobertaForQuestionAnswering, T.XLMRobertaConfig, **ROBERTA, **ENDS), "question-answering",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "camembert-answer": Case(
+        bert(T.CamembertForQuestionAnswering, T.CamembertConfig, **ROBERTA, **ENDS), "question-answering",
+        ROBERTA_TOKENS, unigrams,
+    ),
     "camembert-mask": Case(
         bert(T.CamembertForMaskedLM, T.CamembertConfig, **ROBERTA), "fill-mask", ROBERTA_TOKENS, unigrams
     ),
@@ -546,6 +562,9 @@ CASES = {
         distilbert(T.DistilBertForTokenClassification, **TAGGED), "token-classification", BERT_TOKENS, pieces,
         exported=True,
     ),
+    "distilbert-answer": Case(
+        distilbert(T.DistilBertForQuestionAnswering, **ENDS), "question-answering", {}, pieces
+    ),
     "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
     "distilbert-features": Case(
         distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces, pooling="max"
@@ -555,6 +574,7 @@ CASES = {
         mpnet(T.MPNetForTokenClassification, **TAGGED), "token-classification",
         {"tokenizer_config.json": {"mask_token": "<mask>"}}, words_of_mpnet,
     ),
+    "mpnet-answer": Case(mpnet(T.MPNetForQuestionAnswering, **ENDS), "question-answering", {}, words_of_mpnet),
     "mpnet-mask": Case(
         mpnet(T.MPNetForMaskedLM, hidden_act="relu"), "fill-mask",
         {"tokenizer_config.json": {"mask_token": "<mask>"}}, words_of_mpnet, exported=True,

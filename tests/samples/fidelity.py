@@ -272,17 +272,24 @@ def _answer(name, described, out, feed):
         declared = CASES[name].pooling
         found = pooled(out.last_hidden_state, feed["source_visible"], declared or "mean")
         return found / found.norm(dim=1, keepdim=True) if declared else found
-    logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
+    if described.task == "question-answering":
+        logits = torch.stack([out.start_logits, out.end_logits], dim=-1)
+    else:
+        logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
     if described.task == "fill-mask":
         return torch.stack([row[places] for row, places in zip(logits, torch.from_numpy(feed["masked"]), strict=True)])
-    if described.task == "token-classification":
+    if described.task in EVERY_TOKEN:
         return logits * torch.from_numpy(feed["source_visible"])[..., None]
     return logits
 
 
+EVERY_TOKEN = ("token-classification", "question-answering")
+"""Tasks with an answer for every token."""
+
+
 def real_places(described, answer, feed):
     """Return an answer with zeros where a text of a batch has no tokens."""
-    return answer * feed["source_visible"][..., None] if described.task == "token-classification" else answer
+    return answer * feed["source_visible"][..., None] if described.task in EVERY_TOKEN else answer
 
 
 def pooled(states, visible, pooling):
@@ -339,7 +346,7 @@ def targets(model, seen):
         feed["against"] = np.where(np.arange(batch) % 2, (feed["explained"] + 1) % classes, -1)
         feed["explained"][-1] = -1
     if middle:
-        of_tokens = model.manifest.task == "token-classification"
+        of_tokens = model.manifest.task in EVERY_TOKEN
         lengths = seen.feed["source_visible"].sum(1) if of_tokens else middle[0]
         feed["position"] = rng.permutation(np.arange(batch)) % lengths
     if len(model.manifest.attention) == 1:

@@ -45,6 +45,8 @@ class TextConfig(Config):
     sbert_ce_default_activation_function: str | None = None
 
 
+ENDS = 2
+"""Logits of a token in an answer: that it is the first of it, and the last."""
 CROSS_ENCODER_ACTIVATIONS: dict[str, Scores] = {
     "torch.nn.modules.activation.Sigmoid": "sigmoid",
     "torch.nn.modules.linear.Identity": "identity",
@@ -125,13 +127,13 @@ class TextFamily(Family[C]):
             text=text,
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if labelled else (),
-            scores=_scores(checkpoint, config) if takes_pairs else "softmax",
+            scores=_scores(checkpoint, config) if labelled and takes_pairs else "softmax",
             made_by=made_by(self.model_type, sizes, checkpoint, unused) | cut,
         )
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
         if TEXT_TASKS[task].every_token:
-            return EachLinear(sizes.width, len(config.labels))
+            return EachLinear(sizes.width, len(config.labels) if TEXT_TASKS[task].labelled else ENDS)
         if TEXT_TASKS[task].labelled:
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
         if not TEXT_TASKS[task].places:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 IMAGES: tuple[Task, ...] = ("image-classification", "feature-extraction")
 OBJECTS: tuple[Task, ...] = ("object-detection",)
-TEXTS: tuple[Task, ...] = ("text-classification", "token-classification", "fill-mask", "feature-extraction")
+TEXTS: tuple[Task, ...] = (
+    "text-classification",
+    "token-classification",
+    "question-answering",
+    "fill-mask",
+    "feature-extraction",
+)
 CONTINUED: tuple[Task, ...] = ("text-generation",)
 SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
 

@@ -78,6 +78,7 @@ BERT = BertFamily(
     heads={
         "text-classification": {"pooler.dense": "head.dense", "classifier": "head.output"},
         "token-classification": {"classifier": "head"},
+        "question-answering": {"qa_outputs": "head"},
         "fill-mask": {
             "cls.predictions.transform.dense": "head.dense",
             "cls.predictions.transform.LayerNorm": "head.norm",

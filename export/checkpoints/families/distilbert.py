@@ -51,6 +51,7 @@ DISTILBERT = DistilBertFamily(
     heads={
         "text-classification": {"pre_classifier": "head.dense", "classifier": "head.output"},
         "token-classification": {"classifier": "head"},
+        "question-answering": {"qa_outputs": "head"},
         "fill-mask": {
             "vocab_transform": "head.dense",
             "vocab_layer_norm": "head.norm",

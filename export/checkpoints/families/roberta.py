@@ -36,6 +36,7 @@ def like_roberta(
         heads={
             "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
             "token-classification": {"classifier": "head"},
+            "question-answering": {"qa_outputs": "head"},
             "fill-mask": {"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"},
             "feature-extraction": {},
         },

@@ -13,6 +13,7 @@ ARCHITECTURES: tuple[tuple[str, Task], ...] = (
     ("ForObjectDetection", "object-detection"),
     ("ForSequenceClassification", "text-classification"),
     ("ForTokenClassification", "token-classification"),
+    ("ForQuestionAnswering", "question-answering"),
     ("ForMaskedLM", "fill-mask"),
     ("ForPreTraining", "fill-mask"),
     ("LMHeadModel", "text-generation"),

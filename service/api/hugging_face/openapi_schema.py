@@ -13,9 +13,10 @@ from service.api.hugging_face.tei import (
 )
 from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of, in_json
 from service.api.openapi.components import refusals as described_refusals
-from service.api.openapi.requests import BINARY, TextPair
+from service.api.openapi.requests import BINARY, Question, TextPair
 from service.api.openapi.tasks import TASKS
 from service.api.openapi.tasks.labels import ScoredLabel
+from service.api.openapi.tasks.spans import ScoredAnswer
 from service.api.openapi.tasks.written import WrittenEvent
 from service.options.base import Options
 from service.options.predictions import TextOptions
@@ -141,7 +142,7 @@ class TokenizedToken(Part):
 LABELS = list_of(COMPONENTS.schema(ScoredLabel))
 _ANSWERS: list[type[BaseModel]] = [answer for task in TASKS for answer in task.ANSWERS]
 _LISTED = [*any_of(*_ANSWERS)["anyOf"], {"type": "number"}]
-_ONE: Json = {"anyOf": [TEXT, COMPONENTS.schema(TextPair)]}
+_ONE: Json = {"anyOf": [TEXT, COMPONENTS.schema(TextPair), COMPONENTS.schema(Question)]}
 _INPUTS: Json = {
     "anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 1}, COMPONENTS.schema(Similarity)]
 }
@@ -162,9 +163,12 @@ _PIPELINE: Json = {
             "description": "as the pipeline of the model's task answers: of several inputs or masks, a list for each",
             "content": {
                 JSON: {
-                    "schema": list_of(
-                        {"anyOf": [*_LISTED, list_of({"anyOf": [*_LISTED, list_of({"anyOf": _LISTED})]})]}
-                    )
+                    "schema": {
+                        "anyOf": [
+                            COMPONENTS.schema(ScoredAnswer),
+                            list_of({"anyOf": [*_LISTED, list_of({"anyOf": [*_LISTED, list_of({"anyOf": _LISTED})]})]}),
+                        ]
+                    }
                 },
                 "text/event-stream": {"schema": any_of(WrittenEvent, HuggingFaceError)},
             },

@@ -77,7 +77,9 @@ class ExplainedClass(Part):
     mask: int | None = Field(None, description="of fill-mask: which mask of the text")
     object: int | None = Field(None, description="of a detector: the number of the object")
     entity: int | None = Field(None, description="of tag: its number")
-    position: int | None = Field(None, description="of tag: its first token")
+    answer: int | None = Field(None, description="of answer: its number")
+    part: Literal["start", "end"] | None = None
+    position: int | None = Field(None, description="of an entity's first token, or of an answer's end")
     token: int | None = Field(None, description="of fill-mask and generated texts")
     label: str | None = Field(None, description="the class, or the text of a token that fills a mask")
     text: str | None = Field(None, description="of a generated token")
@@ -235,6 +237,8 @@ class Evaluation(Part):
     mask: int | None = Field(None, description="of fill-mask: which mask of the text")
     object: int | None = Field(None, description="of a detector: the number of the object")
     entity: int | None = Field(None, description="of tag: its number")
+    answer: int | None = Field(None, description="of answer: its number")
+    part: Literal["start", "end"] | None = None
     position: int | None = Field(None, description="of the token in a generated text, or of a label")
     measure: MeasureName
     fractions: list[float] = Field(description="of the parts that are taken away or put back")

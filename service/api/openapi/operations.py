@@ -22,6 +22,7 @@ from service.api.openapi.requests import (
 )
 from service.api.openapi.tasks import BESIDE, TASKS
 from service.api.reading.request_parsing import MEDIA_TYPES
+from service.options.answers import SpanOptions
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
 from service.options.generation import GenerateOptions
@@ -61,7 +62,7 @@ OPERATIONS: dict[str, Json] = {
     "stored_attention": {
         "responses": {status: _ATTENTION["responses"][status] for status in _ATTENTION_STATUSES},
         "parameters": [
-            *query(RequestOptions, DetectOptions, AttentionOptions),
+            *query(RequestOptions, DetectOptions, SpanOptions, AttentionOptions),
             _MODEL,
         ],
     },

@@ -6,6 +6,7 @@ from pydantic import Field, WithJsonSchema
 
 from contract.manifest import Method
 from service.api.openapi.components import COMPONENTS, Json, without_null
+from service.options.answers import SpanOptions
 from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions
 from service.options.generation import GenerateOptions
@@ -26,6 +27,13 @@ class TextPair(Options):
 
     text: str
     text_pair: str
+
+
+class Question(Options):
+    """A question, and the text that answers it."""
+
+    question: str
+    context: str
 
 
 class Images(Options):
@@ -55,10 +63,13 @@ class AttendImages(GenerateOptions, Images):
     threshold: Threshold = None
 
 
-class AttendTexts(GenerateOptions, EntityOptions, WindowOptions, TextsOrPairs):
-    """Texts to attend to. `truncate` and pairs are of models that predict, windows of those that rank, the other
-    options of those that generate.
+class AttendTexts(GenerateOptions, EntityOptions, SpanOptions, WindowOptions):
+    """Texts to attend to. `truncate` and pairs are of models that predict, windows of those that rank or answer, as
+    `most_tokens` and `impossible`; the other options of those that generate.
     """
+
+    inputs: str | TextPair | Question | list[str | TextPair | Question]
+    attention: AttentionOptions = AttentionOptions()
 
 
 METHOD: Json = {"enum": [*get_args(Method), "best"], "type": "string"}

@@ -117,6 +117,27 @@ def parse_texts(inputs: object, settings: Settings) -> list[Text]:
     return [_text(one) for one in given]
 
 
+async def read_questions(request: Request, settings: Settings) -> ParsedRequest:
+    """Return the questions of a JSON document, each with its context."""
+    document = await read_document(request, settings.max_text_bytes, settings)
+    return ParsedRequest(parse_questions(document.pop("inputs", None), settings), document)
+
+
+def parse_questions(inputs: object, settings: Settings) -> list[Text]:
+    """Return the questions and contexts of a JSON value: one of both, or a list. Raises Unacceptable for others."""
+    given = inputs if isinstance(inputs, list) else [inputs]
+    check_count("inputs", len(given), settings.max_inputs)
+    return [_question(one) for one in given]
+
+
+def _question(given: object) -> Text:
+    if isinstance(given, dict) and given.keys() == {"question", "context"}:
+        question, context = given["question"], given["context"]
+        if isinstance(question, str) and isinstance(context, str):
+            return Pair(question, context)
+    raise Unacceptable('inputs: must be {"question": ..., "context": ...}, both strings, or a list of them')
+
+
 def _text(given: object) -> Text:
     if isinstance(given, str):
         return given

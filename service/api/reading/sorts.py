@@ -6,13 +6,16 @@ from typing import TypeAlias
 
 from starlette.requests import Request
 
+from contract.manifest import Task
 from service.api.reading.request_parsing import (
     JSON,
     RAW,
     check_count,
+    parse_questions,
     parse_texts,
     read_image,
     read_images,
+    read_questions,
     read_texts,
 )
 from service.errors import Malformed, Unacceptable, Unsupported
@@ -108,6 +111,16 @@ class Texts:
             raise Malformed(f"{name}: must be UTF-8") from error
 
 
+class Questions(Texts):
+    """Questions, each with the text that may answer it."""
+
+    read = staticmethod(read_questions)
+
+    async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
+        """Return questions with their contexts."""
+        return parse_questions(inputs, settings)
+
+
 def _of_base64(name: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
@@ -118,8 +131,10 @@ def _of_base64(name: str, text: str) -> bytes:
 Sort: TypeAlias = Images | Texts
 SORTS: dict[str, Sort] = {"image": Images(), "text": Texts()}
 """By the modality of an input's rule."""
+SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions()}
+"""Of tasks whose inputs have a form of their own."""
 
 
 def sort_of(served: ServedModel) -> Sort:
     """Return the sort of a model's inputs."""
-    return SORTS[served.inputs.modality]
+    return SORTS_OF_TASKS.get(served.manifest.task) or SORTS[served.inputs.modality]

@@ -23,7 +23,7 @@ from service.api.tasks.task import Json, OnePass, Show
 from service.api.tasks.tensors import Output, Row
 from service.arrays import probabilities
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, TextOptions, WindowOptions
+from service.options.predictions import ClassifyOptions, WindowOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
 from service.store.stored_request import StoredRequest
@@ -77,7 +77,7 @@ class Labels(OnePass[Predictor]):
         self, call: Call[Predictor], options: RequestOptions, stored: StoredRequest | None = None
     ) -> Response:
         """Explain; of a text that was ranked in windows, the best one."""
-        if isinstance(options, TextOptions) and options.windows:
+        if options.windows:
             return await attend_to_best(call, options, one_logit)
         return await super().attend(call, options, stored)
 

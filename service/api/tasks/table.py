@@ -7,13 +7,14 @@ from service.api.tasks.masks import Masks
 from service.api.tasks.objects import Objects
 from service.api.tasks.ranking import Ranking
 from service.api.tasks.similarity import Similarity
+from service.api.tasks.spans import Spans
 from service.api.tasks.tags import Tags
 from service.api.tasks.task import Endpoint, Task
 from service.api.tasks.vectors import Vectors
 from service.api.tasks.written import Written
 from service.repository.models.served_model import ServedModel
 
-TASKS: tuple[Task[Any], ...] = (Labels(), Objects(), Vectors(), Masks(), Tags(), Written())
+TASKS: tuple[Task[Any], ...] = (Labels(), Objects(), Vectors(), Masks(), Tags(), Spans(), Written())
 
 BESIDE: tuple[Endpoint[Any], ...] = (Ranking(), Similarity())
 """What some models of a task answer beside it."""

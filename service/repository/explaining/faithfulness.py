@@ -152,6 +152,8 @@ def tokens(item: ModelInput, kind: Kind, rule: TextRule) -> tuple[Array, Callabl
     stand_in = next(iter(rule.stand_ins.values()), None)
     free = ~item.special["source"]
     free[item.arrays.get("masked", [])] = False
+    if stand_in is None and item.ends:  # which must be somewhere
+        free[list(item.ends)] = False
     if stand_in is None and free.all():
         free[-1] = False
     columns = np.flatnonzero(free)
@@ -170,6 +172,7 @@ def tokens(item: ModelInput, kind: Kind, rule: TextRule) -> tuple[Array, Callabl
             arrays={name: array[stays] for name, array in item.arrays.items()},
             lengths={**item.lengths, "source": len(stays)},
             special={"source": item.special["source"][stays]},
+            ends=tuple(np.searchsorted(stays, item.ends).tolist()) if item.ends else None,
             tokens=[item.tokens[index] for index in stays.tolist()] if item.tokens else (),
         )
 

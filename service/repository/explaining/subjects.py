@@ -14,11 +14,13 @@ from service.explanations.answer import AttentionMap
 from service.explanations.comparison import compared, curve_names, is_comparison
 from service.explanations.evaluation import SEED, Evaluation, MeasureName, Score
 from service.explanations.query import ONE_ROW, AttentionQuery, evaluated_kind
+from service.explanations.score import ENDS
 from service.explanations.selection import Target, select
 from service.inputs.model_input import ModelInput, Text
 from service.options.attention import AttentionOptions
 from service.repository.explaining.faithfulness import PARTS, Measure, Subject, count_scores, evaluate
 from service.repository.models.detector import Detector
+from service.repository.models.extractor import Extractor
 from service.repository.models.generator import Generator
 from service.repository.models.graph_controls import GraphControls, KindControls
 from service.repository.models.mask_filler import MaskFiller
@@ -82,6 +84,8 @@ def predicted(
     `other` is the embedding that one is compared with. Raises Unacceptable for an input of several masks if the
     request does not say which one.
     """
+    if isinstance(served, Extractor):
+        return _answered(served, item, query, caller)
     if isinstance(served, MaskFiller):
         return _filled(served, item, query, prediction, caller)
     if query.explains == "embedding":
@@ -139,6 +143,19 @@ def _tagged(served: Tagger, item: ModelInput, target: Target, caller: Caller) ->
     named = {"target": target.token, **served.entity_entry(target)}
     score = Score("probability", served.manifest.labels[target.token], named)
     return replace(_subject(served, item, chance, score), index=target.index, position=target.position)
+
+
+def _answered(served: Extractor, item: ModelInput, query: AttentionQuery, caller: Caller) -> Subject:
+    """Return what is evaluated of an end of an answer: the probability of the token that it is at."""
+    (target,) = served.targets(item, query)
+
+    async def chance(rest: ModelInput) -> float:
+        assert rest.ends is not None  # noqa: S101 # as the item has them
+        return float(served.chances(rest, await served.predict(rest, caller))[rest.ends[target.token], target.token])
+
+    named = {"target": target.token, "answer": target.index, "part": ENDS[target.token]}
+    score = Score("probability", ENDS[target.token], named)
+    return replace(_subject(served, item, chance, score), position=target.position)
 
 
 def _filled(

@@ -24,7 +24,7 @@ from service.explanations.query import AttentionQuery, methods_of, resolve
 from service.explanations.score import baselines_of, explains
 from service.generation.decode_loop import DecodeLoop, Job
 from service.generation.token_selection import Hypothesis, Search
-from service.inputs.model_input import ModelInput
+from service.inputs.model_input import ModelInput, Pair, Text
 from service.inputs.text_inputs import TextInputs
 from service.options.attention import AttentionOptions
 from service.options.generation import GenerateOptions
@@ -81,7 +81,7 @@ async def _answer(served: ServedModel, enough: float) -> None:
             served.sessions["encode"].warm_up(served.longest())
         for query in queries:
             if time.monotonic() < enough:
-                _show(await explain_generated(served, item, text, target, query, NOBODY))
+                _show(await explain_generated(served, item, str(text), target, query, NOBODY))
         item = served.finished(item, target, queries[0])
     if "inside" in served.explaining and time.monotonic() < enough:
         for kind in served.manifest.attention:
@@ -100,15 +100,14 @@ def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
     return [resolve(one, manifest) for one in paths]
 
 
-def _sample(served: ServedModel) -> tuple[str, ModelInput]:
+def _sample(served: ServedModel) -> tuple[Text, ModelInput]:
     """Return a sample input, and the text that it was made of; "" for an image."""
-    mask = served.mask if isinstance(served, Predictor) else None
     if isinstance(served.inputs, TextInputs):
         for character in string.printable:  # a normalizer may write a million for one
             with contextlib.suppress(Refusal):
                 served.inputs.tokenizer.encode(character)
     refusal: Refusal = Unacceptable("input: must hold at least one token, given none")
-    for text, make in served.inputs.samples(mask):
+    for text, make in served.inputs.samples(functools.partial(_input_of, served)):
         try:
             item = served.complete_input(make())
         except Refusal as error:
@@ -119,6 +118,13 @@ def _sample(served: ServedModel) -> tuple[str, ModelInput]:
                 raise ValueError(f"the prefix must be of special tokens, given {kind.prefix}")
         return text, item
     raise refusal
+
+
+def _input_of(served: ServedModel, text: str) -> Text:
+    """Return a text as an input that a model takes: with a mask, or paired with itself."""
+    mask = served.mask if isinstance(served, Predictor) else None
+    whole = f"{text} {mask}" if mask else text
+    return whole if served.takes_single else Pair(whole, whole)
 
 
 def _size(served: Generator, item: ModelInput) -> int:

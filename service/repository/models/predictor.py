@@ -149,6 +149,7 @@ class Classifier(Predictor):
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
+        self.takes_pairs = self.inputs.modality == "text"
         if self.takes_pairs and self.output_size == 1 and self.manifest.scores != "softmax":
             self.endpoints = ("classify", "rerank", "attention")
 

@@ -93,6 +93,8 @@ class ServedModel:
     """The ends of the paths that serve it; the first is its task's."""
     example_text = "The cat sat on the mat."
     """A text to try it on."""
+    takes_single, takes_pairs = True, False
+    """Whether an input may be one text or picture, and a pair of texts."""
     roles: ClassVar[tuple[Role, ...]]
     attention_lane: Lane[AttentionJob, RawMaps]
     gradient_lanes: Mapping[Role, Lane[GradientJob, Found]]
@@ -109,7 +111,6 @@ class ServedModel:
         self.sessions = open_sessions(artifact, (*self.roles, *self.explaining), device, settings)
         check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
-        self.takes_pairs = self.manifest.task == "text-classification"
         images = [example.image for example in self.manifest.examples if example.image]
         self.pictures = {image: artifact.to_load(image).read_bytes() for image in images}
         """The examples' pictures by file; they are kept in memory, since the checked copy is removed."""

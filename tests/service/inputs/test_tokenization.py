@@ -171,7 +171,12 @@ def test_of_a_text_in_windows_a_prompt_stands_before_each_and_a_window_may_be_sh
             Unacceptable,
             "stride: must be less than the 4 tokens of a window, given 4",
         ),
-        (Pair(SENTENCE, SENTENCE), Windows(0), Unacceptable, "query: must leave room for a text in 8 tokens, takes 9"),
+        (
+            Pair(SENTENCE, SENTENCE),
+            Windows(0),
+            Unacceptable,
+            "input: the first text must leave room for the second in 8 tokens, takes 9",
+        ),
         ("the " * 7, Windows(0, most=2), Unacceptable, "input: must leave room for a text in 2 tokens, takes 2"),
         ("the " * (MOST_WINDOWS + 6), Windows(5), TooLarge, f"input: at most {MOST_WINDOWS} windows, given 257"),
         ("the " * 40_000, Windows(0), TooLarge, "input: at most 131072 characters are read in windows, given 160000"),

@@ -1,7 +1,7 @@
 """What each task takes and answers, a file for each; and the table of them."""
 
-from service.api.openapi.tasks import labels, masks, objects, ranking, similarity, tags, vectors, written
+from service.api.openapi.tasks import labels, masks, objects, ranking, similarity, spans, tags, vectors, written
 
-TASKS = (labels, objects, vectors, masks, tags, written)
+TASKS = (labels, objects, vectors, masks, tags, spans, written)
 BESIDE = (ranking, similarity)
 """What some models of a task answer beside it."""

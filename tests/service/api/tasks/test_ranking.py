@@ -228,7 +228,7 @@ def test_a_thousand_texts_are_ranked_at_once_and_no_more(client):
         ("bert-rank", {"stride": 3}, 422, "stride: is of windows; ask for overflow=window too"),
         ("bert-rank", {"overflow": "cut"}, 422, "overflow: Input should be 'window'"),
         ("bert-rank", {"overflow": "window", "stride": -1}, 422, "stride: Input should be greater than or equal to 0"),
-        ("bert-rank", {"overflow": "window", "texts": ["a", LONG]}, 422, "stride: must be less than the 32 tokens of a window, given 128 (input 2 of 2)"),
+        ("bert-rank", {"overflow": "window", "stride": 32, "texts": ["a", LONG]}, 422, "stride: must be less than the 32 tokens of a window, given 32 (input 2 of 2)"),
         ("bert-rank", {"attention": {"target": 1}}, 422, "target: is for relevance"),
         ("bert-rank", {"attention": {"method": "libra", "against": {"label": "b"}}}, 422, "against: must be an object of another text"),
         ("bert-rank", {"attention": {"method": "libra", "against": "b"}}, 422, "against: must be an object of another text"),
