@@ -55,6 +55,7 @@ ROWS = [
     ("many tokens to generate, many beams", "422", "the model's token limit", "max_beams"),
     ("many texts of an input, many words to avoid, a penalty of an extreme size", "422", "128 texts, 64 words of 256 characters or 64 tokens, penalties of 0.01 to 100", "max_inputs"),
     ("many alternatives of each generated token", "422, or 413 with the size, before anything runs", "20 a token", "max_answer_bytes"),
+    ("many or long answers to questions", "422, or 413", "100 a question", "max_answer_bytes"),
     ("many entities, or probabilities of tokens as tensors", "413; entities before anything runs", "max_answer_bytes"),
     ("many masks in a text", "422", "64 in an input"),
     ("many points of a path of gradients, or many targets", "422, or 413 for both together; each point of each target is charged to the queue", "256 points, 256 targets; 4096 runs of graphs a request", "queue_map_bytes"),

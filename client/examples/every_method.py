@@ -91,6 +91,8 @@ def others(model: regard.Model, text: str) -> None:
     print(likeness[0].similarity, ranked[0].index, ranked[0].score, ranked[0].text)
     tagged: regard.Tagged = model.tag(text, aggregate="max", ignore=["O"])
     print([one.text for one in tagged.entities], len(model.tag_batch([text])))
+    answered: regard.Answered = model.answer(text, text, top_k=2, most_tokens=3, impossible=True)
+    print(answered.text, answered.answers[0].score, len(model.answer_batch([(text, text)])))
     filled: regard.Filled = model.fill_mask(text, top_k=2)
     print(filled.candidates[0][0].text, len(model.fill_mask_batch([text])))
 
@@ -115,6 +117,8 @@ async def beside_one_another(url: str) -> None:
         compared = (
             dates.tag(DATE),
             dates.tag_batch([DATE]),
+            dates.answer(DATE, DATE),
+            dates.answer_batch([(DATE, DATE)]),
             dates.rerank(DATE, [DATE]),
             dates.similarity(DATE, [DATE]),
         )

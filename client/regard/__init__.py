@@ -44,6 +44,7 @@ from regard.models import Description
 from regard.objects import Detected
 from regard.results import Look, Result
 from regard.service import Model, Service, Stream, connect
+from regard.tasks.answering import Answer, Answered
 from regard.tasks.classification import Classification, Label
 from regard.tasks.detection import Detection
 from regard.tasks.embedding import Embedding
@@ -54,7 +55,8 @@ from regard.tasks.similarity import Similarity
 from regard.tasks.tagging import Entity, Tagged
 
 __all__ = [
-    "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention", "AttentionOptions",
+    "Answer", "Answered", "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention",
+    "AttentionOptions",
     "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Detected",
     "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
     "Incompatible", "InputRefused", "KeyRefused",

@@ -18,6 +18,7 @@ from regard.results import Look, R, Result
 from regard.service import asked_attention, is_forgotten, known, of_picture, streamed, with_method
 from regard.showing import opened
 from regard.tasks import task_of
+from regard.tasks.answering import ANSWER, Answered, AnswerOptions
 from regard.tasks.classification import CLASSIFY, Classification, ClassifyOptions
 from regard.tasks.detection import DETECT, Detection, DetectOptions
 from regard.tasks.embedding import EMBED, Embedding
@@ -172,6 +173,14 @@ class AsyncModel:
     async def tag_batch(self, given: Iterable[Text], **options: Unpack[TagOptions]) -> list[Tagged]:
         """Return the entities of each of several texts."""
         return await self._all(TAG, given, options)
+
+    async def answer(self, question: str, context: str, **options: Unpack[AnswerOptions]) -> Answered:
+        """Return what answers a question in a context."""
+        return await self._one(ANSWER, (question, context), options)
+
+    async def answer_batch(self, given: Iterable[tuple[str, str]], **options: Unpack[AnswerOptions]) -> list[Answered]:
+        """Return what answers each of several questions, each with its context."""
+        return await self._all(ANSWER, given, options)
 
     async def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
         """Return the text that the model writes for a text or a picture."""

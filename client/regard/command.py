@@ -129,6 +129,7 @@ def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> 
 
     for subparser in (look, page):
         subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
+        subparser.add_argument("--context", help="of a question: the text that answers it")
         subparser.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
     for subparser in (models, look, page):
         subparser.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
@@ -223,7 +224,7 @@ def _asked(service: Service, asked: argparse.Namespace) -> Result:
         raise BadInput(
             f"--model: must be one that takes pictures, given {model.name!r}; left out, it is the first that does"
         )
-    return model(asked.input)
+    return model(asked.input if asked.context is None else (asked.input, asked.context))
 
 
 def _first(models: Sequence[Description], image: bool) -> Description:

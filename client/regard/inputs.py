@@ -19,7 +19,7 @@ Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[
 Of an array, bytes count from 0 to 255, floats from 0 to 1.
 """
 Text: TypeAlias = str | tuple[str, str]
-"""A text, or a pair of texts for models that compare two."""
+"""A text, or a pair of texts for models that compare two, or that answer a question from a context."""
 Input: TypeAlias = Picture | Text
 
 SENT_AS_THEY_ARE = {

@@ -21,6 +21,7 @@ from regard.models import Description
 from regard.results import Asker, Look, R, Result
 from regard.showing import opened
 from regard.tasks import task_of
+from regard.tasks.answering import ANSWER, Answered, AnswerOptions
 from regard.tasks.classification import CLASSIFY, Classification, ClassifyOptions
 from regard.tasks.detection import DETECT, Detection, DetectOptions
 from regard.tasks.embedding import EMBED, Embedding
@@ -207,6 +208,14 @@ class Model:
     def tag_batch(self, given: Iterable[Text], **options: Unpack[TagOptions]) -> list[Tagged]:
         """Return the entities of each of several texts."""
         return self._all(TAG, given, options)
+
+    def answer(self, question: str, context: str, **options: Unpack[AnswerOptions]) -> Answered:
+        """Return what answers a question in a context."""
+        return self._one(ANSWER, (question, context), options)
+
+    def answer_batch(self, given: Iterable[tuple[str, str]], **options: Unpack[AnswerOptions]) -> list[Answered]:
+        """Return what answers each of several questions, each with its context."""
+        return self._all(ANSWER, given, options)
 
     def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
         """Return the text that the model writes for a text or a picture."""

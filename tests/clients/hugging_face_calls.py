@@ -1,8 +1,8 @@
 """Calls by `huggingface_hub`: each fails with an AssertionError. They know nothing of the service but its address.
 
 A service is any object with the attributes `url`, `picture` (the path of a PNG of a digit 7), `scene` (of one of some
-objects), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`, `masks`, `classifier`, each
-None where there is no such model.
+objects), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`, `masks`, `classifier`,
+`extractor`, each None where there is no such model.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ class Service(Protocol):
     masks: str | None
     tags: str | None
     classifier: str | None
+    extractor: str | None
     picture: str
     scene: str
 
@@ -68,6 +69,17 @@ def raised(kind: type[E], call: Callable[..., object], *arguments: object, **opt
     except kind as error:
         return error
     raise AssertionError(f"no {kind.__name__} was raised")
+
+
+def needs_extractor(call: Callable[[Service], None]) -> Callable[[Service], None]:
+    """Make a call do nothing where there is no model that answers questions."""
+
+    @functools.wraps(call)
+    def called(service: Service) -> None:
+        if service.extractor is not None:
+            call(service)
+
+    return called
 
 
 def needs_classifier(call: Callable[[Service], None]) -> Callable[[Service], None]:
@@ -277,6 +289,22 @@ def streamed_text_generation_with_details(service: Service) -> None:
     assert last.details.finish_reason == whole.details.finish_reason
     assert last.details.generated_tokens == whole.details.generated_tokens
     assert [one.token.id for one in (*early, last)] == [token.id for token in whole.details.tokens]
+
+
+@needs_extractor
+def question_answering(service: Service) -> None:
+    """InferenceClient(...).question_answering(question=, context=, top_k=, ...): an element, or a list of several."""
+    model, asked = client(service, service.extractor), {"question": "the cat", "context": "a cat sat on the old mat"}
+    (expected,) = native(service, service.extractor, "answer", inputs=asked, top_k=3)
+    several = model.question_answering(**asked, top_k=3, align_to_words=False, max_answer_len=15, doc_stride=8)
+    wanted = [(one["text"], one["start"], one["end"]) for one in expected["answers"]]
+    assert [(one.answer, one.start, one.end) for one in several] == wanted
+    best = model.question_answering(**asked)
+    assert best.answer == asked["context"][best.start : best.end]
+    assert 0 < best.score <= 1
+    possible = model.question_answering(**asked, handle_impossible_answer=True, top_k=100)
+    assert "" in [one.answer for one in possible]
+    assert "max_question_len" in str(raised(HfHubHTTPError, model.question_answering, **asked, max_question_len=9))
 
 
 def text_generation_that_is_refused(service: Service) -> None:

@@ -90,6 +90,12 @@ CASES = {
         404,
         "similarity: this model's task is image-classification",
     ),
+    "answers by another task": (
+        "/v1/models/dates/answer",
+        {"json": {"inputs": {"question": "secret words", "context": "secret words"}}},
+        404,
+        "answer: this model's task is text2text-generation; it serves generate, attention",
+    ),
     "tags by another task": (
         "/v1/models/dates/tag",
         {"json": {"inputs": "secret words", "ignore": ["secret words"]}},

@@ -50,11 +50,22 @@ def test_answers_have_the_fields_that_the_openapi_document_names(client):
         *((name, "embed") for name in of_task("feature-extraction")),
         *((name, "fill-mask") for name in of_task("fill-mask")),
         *((name, "tag") for name in of_task("token-classification")),
+        *((name, "answer") for name in of_task("question-answering")),
     ):
         model = documented.check(client.get(f"/v1/models/{name}")).json()
         if "max_tokens" in model["inputs"]:
             body = {"inputs": f"the cat {model['inputs'].get('mask', 'sat')}", "attention": {"method": "raw"}}
             documented.check(client.post(f"/v1/models/{name}/{endpoint}", json=body))
+        if endpoint == "answer":
+            question = {"question": "the cat", "context": "a good dog on a mat"}
+            for method in ("libra", "relevance", "raw"):
+                asked = {"inputs": question, "top_k": 2, "impossible": True, "attention": {"method": method}}
+                documented.check(client.post(f"/v1/models/{name}/answer", json=asked))
+            documented.check(client.post(f"/v1/models/{name}/attention", json={"inputs": question, "most_tokens": 2}))
+            for count in (1, 2):
+                asked = {"inputs": question, "parameters": {"top_k": count}}
+                documented.check(client.post(f"/v1/models/{name}", json=asked))
+            continue
         if endpoint == "tag":
             for method, entities in (("libra", []), ("relevance", ["O"])):
                 asked = {"inputs": "a good dog on a mat", "ignore": entities, "attention": {"method": method}}
@@ -405,7 +416,8 @@ def test_the_examples_of_a_checkpoint_are_answered(client, name):
     assert (model["about"], model["order"]) == (None, 100)
     for example in model["examples"]:
         if "image" not in example:
-            assert post(client, name, model["endpoints"][0], inputs=list(example.values()))
+            inputs = example if model["task"] == "question-answering" else list(example.values())
+            assert post(client, name, model["endpoints"][0], inputs=inputs)
             continue
         photo = client.get(example["image"]).content
         assert len(photo) <= 40_000

@@ -75,6 +75,13 @@ def test_a_pair_that_is_joined_is_measured_together_and_one_that_is_compared_apa
     assert with_texts(of_task("text-classification"), [pair])[1] == ["must have 1 to 48 tokens, given 60"]
 
 
+def test_a_question_has_a_context_as_long_as_it_may_be():
+    source, faults = with_texts(of_task("question-answering"), [("when", "b" * 99), ("when",), ("a" * 48, "b")])
+    assert source.examples == (Example(text="when", text_pair="b" * 99),)
+    said = "must be a question and a text that answers it, given one text"
+    assert faults == [said, "must have 1 to 48 tokens, given 49"]
+
+
 def test_a_text_to_fill_holds_the_mask():
     source, faults = with_texts(filler(), [("3 [MASK]ay",), ("3 may",)])
     assert [one.text for one in source.examples] == ["3 [MASK]ay"]

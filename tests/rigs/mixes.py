@@ -214,6 +214,7 @@ HOSTILE = [
     document("/score", model="dates", text_1=MARK, text_2=[MARK]),
     document(DATES + "/rerank", query=MARK, texts=[MARK]),
     document(DATES + "/similarity", source=MARK, inputs=[MARK]),
+    document(DATES + "/answer", inputs={"question": MARK, "context": MARK}, most_tokens=MARK),
     document(DATES + "/tag", inputs=MARK, aggregate=MARK, ignore=[MARK]),
     document(DATES + "/tei/predict", inputs=[[MARK]]),
     document(DATES + "/tei/rerank", query=MARK, texts=[MARK] * 2000),

@@ -259,6 +259,13 @@ RANKINGS = [
     json.dumps({"query": "x", "texts": ["y"], "attention": {"method": "raw"}}).encode(),
     json.dumps({"inputs": {"source_sentence": "x", "sentences": ["y"]}}).encode(),
     json.dumps({"inputs": "x", "aggregate": "max", "ignore": ["O"], "attention": {"target": {"entity": 0}}}).encode(),
+    json.dumps(
+        {
+            "inputs": {"question": "x", "context": "y"},
+            "stride": 1,
+            "attention": {"target": {"answer": 0, "part": "end"}},
+        }
+    ).encode(),
 ]
 INFER_LENGTHS = st.one_of(st.sampled_from(["0", "1", "-1", "007", "99999999999", MARK]), st.integers(0, 400).map(str))
 
@@ -318,7 +325,15 @@ REQUESTS: dict[str, st.SearchStrategy[bytes]] = {
     "rankings": st.builds(
         lambda path, body: request("POST", path, body, JSON),
         st.sampled_from(
-            ["/v1/rerank", "/v2/rerank", "/score", DATES + "/rerank", DATES + "/tag", DATES + "/tei/similarity"]
+            [
+                "/v1/rerank",
+                "/v2/rerank",
+                "/score",
+                DATES + "/rerank",
+                DATES + "/tag",
+                DATES + "/answer",
+                DATES + "/tei/similarity",
+            ]
         ),
         spoilt(RANKINGS),
     ),

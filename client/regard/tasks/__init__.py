@@ -5,6 +5,7 @@ from typing import Any
 
 from regard.models import Description
 from regard.results import Look, Result
+from regard.tasks.answering import ANSWER
 from regard.tasks.classification import CLASSIFY
 from regard.tasks.detection import DETECT
 from regard.tasks.embedding import EMBED
@@ -13,7 +14,9 @@ from regard.tasks.generation import GENERATE
 from regard.tasks.tagging import TAG
 from regard.tasks.task import Task
 
-TASKS: Mapping[str, Task[Any]] = {one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, FILL_MASK, GENERATE, TAG)}
+TASKS: Mapping[str, Task[Any]] = {
+    one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, FILL_MASK, GENERATE, TAG, ANSWER)
+}
 
 
 def task_of(model: Description) -> Task[Result]:

@@ -131,10 +131,11 @@ def parse_questions(inputs: object, settings: Settings) -> list[Text]:
 
 
 def _question(given: object) -> Text:
-    if isinstance(given, dict) and given.keys() == {"question", "context"}:
-        question, context = given["question"], given["context"]
-        if isinstance(question, str) and isinstance(context, str):
-            return Pair(question, context)
+    if isinstance(given, dict):
+        for names in (("question", "context"), ("text", "text_pair")):  # the second as all pairs, and as examples are
+            question, context = map(given.get, names)
+            if given.keys() == set(names) and isinstance(question, str) and isinstance(context, str):
+                return Pair(question, context)
     raise Unacceptable('inputs: must be {"question": ..., "context": ...}, both strings, or a list of them')
 
 

@@ -7,6 +7,7 @@ from tests.samples.in_process import in_process
 SMALL = (
     "bert",
     "bert-rank",
+    "bert-answer",
     "roberta-rank",
     "roberta",
     "bert-mask",

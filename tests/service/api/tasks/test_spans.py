@@ -47,8 +47,8 @@ def served(families, tmp_path_factory):
 
     clients = {}
     yield lambda name: clients.get(name) or clients.setdefault(name, serve(name))
-    for one in opened:
-        one.__exit__(None, None, None)
+    for service in opened:
+        service.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +140,10 @@ def check_answers(found, context, wanted, count):
     """Hold answers against the score of every span: they are the best, in order, and each has the score of its own."""
     scores = sorted(wanted.values(), reverse=True)[:count]
     assert [one["score"] for one in found] == pytest.approx(scores, rel=2e-4)
-    for one in found:
-        span = one["start"], one["end"]
-        assert one["text"] == context[slice(*span)]
-        assert one["score"] == pytest.approx(wanted[span], rel=2e-4)
+    for answer in found:
+        span = answer["start"], answer["end"]
+        assert answer["text"] == context[slice(*span)]
+        assert answer["score"] == pytest.approx(wanted[span], rel=2e-4)
     assert len({(one["start"], one["end"]) for one in found}) == len(found)
 
 
@@ -289,7 +289,7 @@ def test_tensors_hold_the_answers_of_each_question(client):
         ({"inputs": []}, 422, "inputs: must be 1 to "),
         ({"inputs": {"question": "a"}}, 422, "inputs: must be {"),
         ({"inputs": {"question": "a", "context": ["b"]}}, 422, "inputs: must be {"),
-        ({"inputs": {"text": "a", "text_pair": "b"}}, 422, "inputs: must be {"),
+        ({"inputs": {"text": "a", "context": "b"}}, 422, "inputs: must be {"),
         ({}, 422, "inputs: must be {"),
         ({"inputs": {"question": "a", "context": " "}}, 422, "context: must hold at least one token, given none"),
         (
@@ -351,6 +351,11 @@ def test_an_answer_that_is_not_found_is_not_explained(client):
 def test_parameters_that_are_not_honoured_are_refused_by_name(client, parameters, said):
     body = {"inputs": {"question": QUESTION, "context": CONTEXT}, "parameters": parameters}
     assert post(client, "/v1/models/bert-answer", body, 422)["error"].startswith(said)
+
+
+def test_a_pair_is_a_question_with_its_context_too(client):
+    found = post(client, "/v1/models/bert-answer/answer", {"inputs": {"text": QUESTION, "text_pair": CONTEXT}})
+    assert found["results"][0]["answers"] == answers(client, "bert-answer", QUESTION, CONTEXT)["answers"]
 
 
 def test_a_question_without_a_context_is_no_input(client):
