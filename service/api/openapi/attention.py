@@ -81,7 +81,7 @@ class ExplainedClass(Part):
     part: Literal["start", "end"] | None = None
     position: int | None = Field(None, description="of an entity's first token, or of an answer's end")
     token: int | None = Field(None, description="of fill-mask and generated texts")
-    label: str | None = Field(None, description="the class, or the text of a token that fills a mask")
+    label: str | None = Field(None, description="the class, the text of a token that fills a mask, or the end")
     text: str | None = Field(None, description="of a generated token")
 
 

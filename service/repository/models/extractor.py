@@ -68,7 +68,8 @@ class Extractor(Predictor):
 
     def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
         """Return what an answer says of a target: which end of which answer it is, and at which token."""
-        return {"answer": target.index, "part": ENDS[target.token], "position": target.position}
+        end = ENDS[target.token]
+        return {"answer": target.index, "part": end, "label": end, "position": target.position}
 
     def chances(self, item: ModelInput, prediction: Prediction) -> Array:
         """Return the probabilities (token, 2) that an answer starts and ends at each token of the context.

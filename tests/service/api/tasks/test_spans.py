@@ -228,6 +228,8 @@ def check_the_same(client, name, one, asked):
     params = {**asked, "target": json.dumps({"answer": 0, "part": "end"})}
     (end,) = client.get(f"/v1/attention/{answer['id']}", params=params).json()["results"][0]["attention"]["maps"]
     np.testing.assert_allclose(end["values"], maps[1]["values"], atol=1e-6)
+    picture = client.get(f"/v1/attention/{answer['id']}", params={"method": "libra", "format": "png"})
+    assert (picture.status_code, picture.content[:4]) == (200, b"\x89PNG")
     assert client.get(f"/v1/attention/{answer['id']}/input").status_code == 422
 
 
