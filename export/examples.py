@@ -37,6 +37,15 @@ TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
     "text2text-generation": (("Good morning, how are you?",), ("The cat sat on the mat.",), ("It rained all day.",)),
 }
 """The examples of a checkpoint that has none of its own, by its task."""
+PASSAGES: tuple[Texts, ...] = tuple(
+    (query, passage)
+    for query, passages in {
+        "Where did the cat sleep?": ("The cat slept on the mat.", "The dog ate a bone.", "A cat has four legs."),
+        "When is the shop open?": ("We close at six.", "The shop sells books.", "It opens at nine, but on Sunday."),
+    }.items()
+    for passage in passages
+)
+"""The examples of one that ranks texts: queries, each with several texts."""
 PHOTOS = tuple(BUNDLED / "photos" / "examples" / f"{name}.jpg" for name in ("cat", "astronaut", "coffee", "rocket"))
 """The examples of a checkpoint that takes colour images and has none of its own."""
 
@@ -95,7 +104,8 @@ def with_usual(source: Source) -> Source:
     """Return a source with photographs, if it takes colour images, or with the texts of its task that it takes."""
     if source.image:
         return with_pictures(source, PHOTOS) if source.image.channels == COLOURS else source
-    texts = TASK_TEXTS.get(source.task, ()) if source.text else ()
+    ranks = len(source.labels) == 1 and source.scores != "softmax"
+    texts = () if not source.text else PASSAGES if ranks else TASK_TEXTS.get(source.task, ())
     if _holds_masks(source):
         texts = tuple((text.replace(MASK, mask_of(source)),) for (text,) in texts)
     return with_texts(source, texts)[0]

@@ -9,7 +9,7 @@ from contract.input_rules import TextRule
 from contract.manifest import Example
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.errors import CheckpointError
-from export.examples import TASK_TEXTS, with_given, with_pictures, with_texts, with_usual
+from export.examples import PASSAGES, TASK_TEXTS, with_given, with_pictures, with_texts, with_usual
 from export.pipeline import export
 from model.vocabularies import ALPHABET, MASK, MASK_TOKEN, SPECIALS
 from tests.samples.export_models import classifier, translator
@@ -104,6 +104,15 @@ def test_a_model_without_examples_has_those_of_its_task(task):
     found = with_usual(source).examples
     assert len(found) == len(TASK_TEXTS[task])
     assert task != "fill-mask" or all("[MASK]" in one.text for one in found)
+
+
+def test_a_model_that_ranks_has_queries_with_several_passages():
+    ranker = dataclasses.replace(of_task("text-classification"), labels=("LABEL_0",), scores="sigmoid")
+    found = [(one.text, one.text_pair) for one in with_usual(ranker).examples]
+    assert found == [one for one in PASSAGES if one in found], "but for those that are too long for it"
+    assert {text for text, _ in found} == {text for text, _ in PASSAGES}
+    softmax = dataclasses.replace(ranker, scores="softmax")
+    assert all(one.text_pair is None for one in with_usual(softmax).examples)
 
 
 def test_the_mask_is_the_model_s_own():

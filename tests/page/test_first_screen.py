@@ -2,7 +2,7 @@
 
 import pytest
 
-MODELS = ("digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-clm", "dates-mlm", "bert")
+MODELS = ("digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-clm", "dates-mlm", "bert", "bert-rank")
 WIDTHS = (1440, 768, 390)
 
 

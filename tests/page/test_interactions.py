@@ -623,6 +623,7 @@ def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
         ({"model": "digits", "example": "1", "method": "libra", "target": "7"}, "'label': ", ["encoder (1, 1, 50)"]),
         ({"model": "captions-soft", "max_new_tokens": "2"}, "'text': ", ["decoder.attention (1, 2, 64)"]),
         ({"model": "bert", "text": "a cat sat", "pair": "the dog", "method": "raw"}, "'label': ", None),
+        ({"model": "bert-rank", "text": 'a "cat"', "pair": "a dog\nthe cat", "object": "1"}, "0.", None),
         ({"model": "minilm", "text": 'a "cat"', "pair": "two\ndogs", "method": "libra"}, "'embedding': ", None),
         ({"model": "dates-mlm", "example": "0"}, "'candidates': ", None),
     ],

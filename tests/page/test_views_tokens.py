@@ -108,6 +108,17 @@ def test_the_same_tokens_are_one_line_of_chips(view):
     assert np.abs(np.array(found) - 45 * values[3] / values[3].max()).max() <= 0.51
 
 
+def test_two_texts_are_tinted_each_in_its_place(view):
+    second = [token("cat", 0, 3, sequence=1), token("[SEP]", sequence=1)]
+    values = weights(1, 8)
+    shown(view, "InPlace", rows=[token("score")], columns=[*SOURCE, *second], values=values, text=TEXT, pair="cats")
+    assert [one.strip() for one in view.page.locator(".read").all_inner_texts()] == ["[CLS]" + TEXT, "cat[SEP]s"]
+    found = np.array([weight for weight, _ in tints(view, ".read span")])
+    owners = [0, 1, 2, 4, 5, 7, 9, 10]
+    assert np.abs(found[owners] - 45 * values[0] / values.max()).max() <= 0.51
+    assert np.delete(found, owners).max() == 0
+
+
 @pytest.mark.parametrize("text", [None, TEXT])
 def test_columns_without_one_text_are_chips(view, text):
     columns = SOURCE if text is None else [{**one, "sequence": at % 2} for at, one in enumerate(SOURCE)]

@@ -129,6 +129,9 @@ const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 const range = (count) => [...Array(count).keys()]
 
 
+const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter(Boolean)
+
+
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high)
 
 
@@ -281,7 +284,7 @@ if (sum) total += Math.log(sum) - weighted / sum
 return total / (queries || 1)
 }
 
-return { short, figure, percent, DECADES, logarithmic, placeOf, extremesOf, middleOf, lengthOf, range, clamp, labelOf, directionOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
+return { short, figure, percent, DECADES, logarithmic, placeOf, extremesOf, middleOf, lengthOf, range, linesOf, clamp, labelOf, directionOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
 })()
 const $tables_js = (() => {
 
@@ -427,6 +430,49 @@ onfocusin=${({ target }) => buttons().includes(target) && stopAt(target)}>${chil
 }
 
 return { stepTo, Roving }
+})($preact_js)
+const $lazy_js = (({ html, useEffect, useState }) => {
+
+
+const SCRIPT = 'page/joined-later.js'
+
+let asked = null
+let parts = null
+
+
+function arrive(given) {
+parts = given
+}
+
+
+function load() {
+asked ??= parts ? Promise.resolve(parts) : new Promise((done, fail) => {
+const ended = () => (parts ? done(parts) : fail())
+document.head.append(Object.assign(document.createElement('script'), { src: SCRIPT, onload: ended, onerror: fail }))
+}).catch(() => {
+asked = null
+throw new Error('This part of the page could not be loaded: load the page anew.')
+})
+return asked
+}
+
+
+function useLater(wanted) {
+const [found, set] = useState(parts ?? {})
+useEffect(() => {
+if (wanted) load().then(set, ({ message }) => set({ wrong: message }))
+}, [wanted])
+return found
+}
+
+
+function Later({ part, ...props }) {
+const { [part]: Part, wrong } = useLater(true)
+if (wrong) return html`<p class="problem">${wrong}</p>`
+return Part && html`<${Part} ...${props} />`
+}
+
+return { arrive, load, useLater, Later }
 })($preact_js)
 const $figures_js = (({ html, useState }) => {
 
@@ -799,6 +845,42 @@ ${number('alternatives', 'Alternatives', 0, 20)}
 
 return { Classes, Masks, Vector, Written, GenerationOptions }
 })($preact_js, $roving_js, $values_js)
+const $passages_js = (({ html }, { Roving }, { lengthOf, short }) => {
+
+
+
+
+
+const partsOf = (scores) => (scores.every((one) => one >= 0 && one <= 1) ? scores
+: scores.map((one) => 1 / (1 + Math.exp(-one))))
+
+
+
+
+
+function Passages({ results: [{ passages }], before, objects }) {
+const old = new Map(before?.[0].passages?.map(({ object, score }) => [object, score]))
+const parts = partsOf(passages.map(({ score }) => score))
+const { shown, pinned, hover, pin } = objects
+const item = ({ object, score, text }, at) => html`<li key=${object}>
+<button type="button" data-object=${object} class=${object === shown ? 'shown' : ''} dir="auto"
+aria-pressed=${String(object === pinned)}
+onPointerEnter=${() => hover(object)} onPointerLeave=${() => hover(null)}
+onFocus=${() => hover(object)} onBlur=${() => hover(null)} onClick=${() => pin(object)}>
+<span>${text}</span>
+<span class="bar"><span style=${{ width: lengthOf(parts[at]) }}></span></span>
+<span>${short(score)}${old.has(object) && html`<small> was ${short(old.get(object))}</small>`}</span>
+</button>
+</li>`
+return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
+<${Roving} aria-label="Passages, best first; arrow keys move over them, Enter pins one">
+<ol class="passages">${passages.map(item)}</ol>
+<//>
+</div>`
+}
+
+return { Passages }
+})($preact_js, $roving_js, $values_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
 
@@ -1007,7 +1089,8 @@ ${box('own', 'each map on its own scale')}
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Found, Threshold }, { html }, { percent, short }, { RATHER }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Later }, { Found, Threshold }, { html }, { linesOf, percent, short }, { RATHER }) => {
+
 
 
 
@@ -1048,6 +1131,7 @@ if (explains) return row < masks ? row : 0
 const within = (some) => some.map(({ text }) => text).join('').split(model.inputs.mask).length - 1
 return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
 }
+
 
 
 
@@ -1143,6 +1227,40 @@ share: tokens.length ? Math.min(...tokens.map(({ log_probability: log }) => Math
 }),
 said: ({ text }) => text ?? '',
 }
+
+function rankedTogether(examples) {
+const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
+return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
+}
+
+const RANKING = {
+...CLASSES,
+field: 'passages',
+View: (props) => html`<${Later} part="Passages" ...${props} />`,
+endpoint: 'rerank',
+title: 'Which passages answer the query?',
+first: 'Query',
+second: 'Passages, one a line',
+needs: true,
+lines: 6,
+row: 'score',
+examples: rankedTogether,
+asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
+read(results, { pair }) {
+const texts = linesOf(pair)
+return [{ passages: results.map((one) => ({ ...one, object: one.index, text: texts[one.index] })) }]
+},
+items: ({ passages }) => passages,
+shown(answer, { object }) {
+const { passages } = answer.results[0]
+const { id, text } = passages.find((one) => String(one.object) === object) ?? passages[0]
+return { ...answer, id, input: { ...answer.input, pair: text } }
+},
+named: () => 'the score',
+prints: ['for one in ranked:', '    print(one.score, one.text)'],
+best: ({ passages: [best] }) => ({ name: best.text, score: best.score }),
+said: ({ passages }) => `Of ${passages.length} the best, at ${short(passages[0].score)}: ${passages[0].text}`,
+}
 const TASKS = {
 'image-classification': { ...CLASSES, title: 'What is in the image?' },
 'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
@@ -1160,13 +1278,14 @@ inputs: (text, pair) => ({ text, text_pair: pair }),
 }
 
 
-const taskOf = ({ task }) => TASKS[task] ?? { ...CLASSES, title: task }
+const taskOf = ({ task, endpoints }) =>
+(endpoints?.includes(RANKING.endpoint) ? RANKING : TASKS[task] ?? { ...CLASSES, title: task })
 
 
-const viewOf = (result) => Object.values(TASKS).find(({ field }) => result[field])?.View
+const viewOf = (result) => [RANKING, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
 
 return { GENERATION, thresholdOf, taskOf, viewOf }
-})($answer_js, $objects_js, $preact_js, $values_js, $words_js)
+})($answer_js, $lazy_js, $objects_js, $preact_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, short }) => {
 
 
@@ -1194,6 +1313,15 @@ return span[1] > end ? (last = until(span[1])) : last
 })
 until(characters.length)
 return { pieces, owners }
+}
+
+
+function cutBoth(text, pair, tokens) {
+const at = tokens.findIndex(({ sequence }) => sequence)
+const [one, other] = [cut([...text], tokens.slice(0, at)), cut([...pair], tokens.slice(at))]
+const second = one.pieces.length
+const owners = other.owners.map((owner) => (owner === null ? null : owner + second))
+return { pieces: [...one.pieces, ...other.pieces], owners: [...one.owners, ...owners], second }
 }
 
 
@@ -1275,15 +1403,18 @@ ${before && html`<span class="given">${before}</span>`}${buttons}
 
 
 
+
 function InPlace({
-rows, columns: keys, values: given, signed = false, row = 0, pinned = null, text = null, sure, same = false,
-before = '', onHover = () => {}, onPick = () => {},
+rows, columns: keys, values: given, signed = false, row = 0, pinned = null, text = null, pair = null,
+sure, same = false, before = '', onHover = () => {}, onPick = () => {},
 }) {
 const box = useRef()
 const [columns, values] = [useSame(keys), useSame(given)]
-const chips = same || text === null || columns.some(({ sequence }) => sequence)
-const { pieces, owners } = useMemo(
-() => chips ? { pieces: columns, owners: [...columns.keys()] } : cut([...text], columns), [chips, text, columns])
+const both = columns.some(({ sequence }) => sequence)
+const chips = same || text === null || (both && pair === null)
+const { pieces, owners, second } = useMemo(
+() => chips ? { pieces: columns, owners: [...columns.keys()] }
+: both ? cutBoth(text, pair, columns) : cut([...text], columns), [chips, text, pair, columns])
 const spans = useMemo(() => pieces.map(({ text: own, special }) =>
 html`<span class=${special ? 'special' : ''}>${chips ? labelOf({ text: own }) : own}</span>`), [pieces, chips])
 useLayoutEffect(() => {
@@ -1300,7 +1431,9 @@ return html`<div class="in-place" ref=${box}>
 <${TokenList} key=${same} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
 label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
 ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}
-dir=${directionOf(columns)}>${spans}</p>`}
+dir=${directionOf(columns)}>${spans.slice(0, second)}</p>`}
+${second && html`<p class="read" dir=${directionOf(columns.filter(({ sequence }) => sequence))}>
+${spans.slice(second)}</p>`}
 </div>`
 }
 
@@ -2304,7 +2437,8 @@ return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 
 
 
-function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
+
+function textLook(attention, kind, { text, pair, row: score, written, heads, mask, merged, found = [] }) {
 const { method } = attention
 const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
 const maps = mapsOf(attention)
@@ -2321,7 +2455,8 @@ const whole = explains && !target && !targets
 const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
 const some = !target && !whole && queries !== (targets ? own : asked).length
 const single = targets && (merged || some)
-const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
+const explained = ({ object, label }) => axes.object?.[object] ?? { text: score ?? label, span: null }
+const rows = target ? maps.map((map) => explained(map.target))
 : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
 : some && named ? named.map((row) => asked[row])
 : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
@@ -2338,7 +2473,7 @@ return {
 rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
 signed: maps[0].signed,
 normalized: maps[0].normalized && !['max', 'min'].includes(heads),
-text: kind.key === 'source' ? text : until + answer,
+text: kind.key === 'source' ? text : until + answer, pair,
 start: first, about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : 0,
 same: !values && !some && !numbers && kind.query === kind.key,
 numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
@@ -2580,7 +2715,8 @@ onPick=${(cell) => pin(cell?.row ?? null)}
 label=${explains ? 'Matrix of shares' : alike ? 'Matrix of likeness' : 'Matrix of attention'} />`
 const inPlace = ({ name, values }) => html`<${InPlace} key=${name}
 rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
-text=${look.text} before=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`
+text=${look.text} pair=${look.pair} before=${look.before} sure=${look.sure} same=${look.same}
+onHover=${hover} onPick=${pin} />`
 const draw = view === 'matrix' ? matrix : inPlace
 return series.map((one) => html`${series.length > 1 && html`<small>${one.name}</small>`}${draw(one)}`)
 }
@@ -2952,7 +3088,9 @@ point=${(row) => objects.hover(row === null || !numbers ? null : numbers[row])} 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { useObjects }, { BetweenObjects }, { Passages }, { html, render, useEffect, useMemo, useState }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+
+
 
 
 
@@ -3159,8 +3297,9 @@ ${looks.length > 1 && html`<${Roving} class="row looks" aria-label="Looks">${loo
 <${Inline} key=${at} seen=${looks[at]} />`
 }
 
+arrive({ Passages })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))
 
 return {  }
-})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $looks_js, $objects_js, $objects_view_js, $preact_js, $roving_js, $select_js, $selection_js, $states_view_js, $tasks_js, $text_view_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $lazy_js, $looks_js, $objects_js, $objects_view_js, $passages_js, $preact_js, $roving_js, $select_js, $selection_js, $states_view_js, $tasks_js, $text_view_js, $words_js)

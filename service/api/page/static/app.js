@@ -2,7 +2,7 @@ import { useGiven } from './dropped.js'
 import { Header } from './header.js'
 import { Evaluation, Heads } from './heads_view.js'
 import { useLater } from './lazy.js'
-import { useCompared, useDrawn, useInput, useLook } from './look.js'
+import { useCompared, useDrawn, useInput, useLook, usePeek } from './look.js'
 import { useObjects } from './objects.js'
 import { Opened } from './opened.js'
 import { Answers, Controls, Input, Look } from './panels.js'
@@ -106,10 +106,14 @@ function App() {
   const answer = main.asked.value
   const [playing, play] = usePlayed([answer?.id, selection.kind, selection.merge].join())
   const drawn = useDrawn(main.look, selection.heads)
-  const objects = useObjects(drawn?.found ?? [], selection, change)
+  const items = answer?.results && taskOf(model).items?.(answer.results[0])
+  const objects = useObjects(items ?? drawn?.found ?? [], selection, change)
   const bitmap = main.look?.answer.input.bitmap
   const edited = useCovered(coveredOf(selection), bitmap, drawn)
   const compared = useCompared(models.value ?? [], model, input, edited, selection, main)
+  const peek = usePeek(compared.look ? null : model, input, selection, main, objects)
+  const peeked = useDrawn(peek.look, selection.heads)
+  const pointed = { ...main, look: peek.look ?? main.look, stale: main.stale || peek.busy }
   useKept(answer, input, chosen.id, change)
 
   const asked = [models, sought, second, third, main, compared]
@@ -151,7 +155,8 @@ function App() {
         ${several && wrong && html`<p class="problem">${wrong}</p>`}
         ${several && Several && html`<${Several} key=${Boolean(model.inputs.width)} ...${chooses} files=${several}
           take=${take} about=${about} close=${() => takeSeveral(null)} />`}
-        <${Look} ...${chooses} ...${seen} compared=${compared} playing=${playing} second=${second} about=${about} />
+        <${Look} ...${chooses} ...${seen} main=${pointed} drawn=${peeked ?? drawn} compared=${compared}
+          playing=${playing} second=${second} about=${about} />
       </div>
       <div class="column beside">
         <${Controls} ...${chooses} models=${models.value} input=${input} main=${main} />

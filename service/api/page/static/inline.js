@@ -2,9 +2,11 @@ import { blobOf } from './canvas.js'
 import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
+import { arrive } from './lazy.js'
 import { foundIn, imageLook, mapsOf, statesLook, textLook } from './looks.js'
 import { useObjects } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
+import { Passages } from './passages.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
 import { Roving } from './roving.js'
 import { Select } from './select.js'
@@ -204,5 +206,6 @@ function Looks({ looks }) {
     <${Inline} key=${at} seen=${looks[at]} />`
 }
 
+arrive({ Passages })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))

@@ -2,6 +2,7 @@ import { examplePicture } from './image_file.js'
 import { html, useEffect, useRef, useState } from './preact.js'
 import { Roving } from './roving.js'
 import { taskOf } from './tasks.js'
+import { linesOf } from './values.js'
 
 const THUMB = 88 // pixels of an example's longer side
 
@@ -13,7 +14,7 @@ export function TextInput({ model, input, take, typed }) {
     setText(input?.text ?? '')
     setPair(input?.pair ?? '')
   }, [input?.text, input?.pair])
-  const { second } = taskOf(model)
+  const { first = 'Text', second, needs, lines } = taskOf(model)
   typed.current = text === (input?.text ?? '') ? '' : text
   const send = (event) => {
     event.preventDefault()
@@ -21,17 +22,18 @@ export function TextInput({ model, input, take, typed }) {
   }
   const enter = (event) => {
     const composing = event.isComposing || event.keyCode === 229 // Enter takes what an input method offers; 229: Safari
-    if (event.key !== 'Enter' || event.shiftKey || composing) return
+    const begins = lines && event.target.id === 'pair' && !event.ctrlKey && !event.metaKey // the next line
+    if (event.key !== 'Enter' || event.shiftKey || composing || begins) return
     event.preventDefault()
     event.target.form.requestSubmit() // which says what is missing
   }
-  const field = (id, value, set) => html`<textarea
-    id=${id} required=${id === 'text'} rows="2" dir="auto" spellcheck=${false} autocomplete="off" value=${value}
-    onInput=${({ target }) => set(target.value)} onKeyDown=${enter}></textarea>`
+  const field = (id, value, set, rows = 2) => html`<textarea
+    id=${id} required=${id === 'text' || needs} rows=${rows} dir="auto" spellcheck=${false} autocomplete="off"
+    value=${value} onInput=${({ target }) => set(target.value)} onKeyDown=${enter}></textarea>`
   return html`
     <form onSubmit=${send}>
-      <label>Text ${field('text', text, setText)}</label>
-      ${second && html`<label>${second} ${field('pair', pair, setPair)}</label>`}
+      <label>${first} ${field('text', text, setText)}</label>
+      ${second && html`<label>${second} ${field('pair', pair, setPair, lines)}</label>`}
       ${model.inputs.mask && html`<p class="quiet">${model.inputs.mask} stands for what is missing.</p>`}
       <button id="ask">Ask</button>
     </form>`
@@ -45,10 +47,16 @@ export function Examples({ examples, chosen, choose, name = 'example' }) {
     aria-label=${image ? `${name[0].toUpperCase()}${name.slice(1)} ${at + 1}` : null}
     aria-pressed=${String(at) === chosen}
     onClick=${() => choose(String(at))}>
-    ${image ? html`<${ExamplePicture} address=${image} />` : pair ? `${text} / ${pair}` : text}
+    ${image ? html`<${ExamplePicture} address=${image} />` : pair ? asExample(text, pair) : text}
   </button>`
   return html`<${Roving} class="examples"
     aria-label=${name === 'example' ? 'Examples' : 'Examples to compare with'}>${examples.map(button)}<//>`
+}
+
+/** Return two texts in short; of several lines how many there are. */
+function asExample(text, pair) {
+  const { length } = linesOf(pair)
+  return length > 1 ? `${text} / ${length} passages` : `${text} / ${pair}`
 }
 
 /** A picture of an example, small. */

@@ -4,7 +4,8 @@ import { WhatWasFed } from './fed.js'
 import { Guide } from './guide.js'
 import { Inside } from './inside.js'
 import { arrive } from './lazy.js'
+import { Passages } from './passages.js'
 import { Several } from './several.js'
 import { Share } from './share.js'
 
-arrive({ Curves, Guide, Inside, Several, Share, WhatWasFed, copyLook })
+arrive({ Curves, Guide, Inside, Passages, Several, Share, WhatWasFed, copyLook })

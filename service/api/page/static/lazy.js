@@ -1,4 +1,4 @@
-import { useEffect, useState } from './preact.js'
+import { html, useEffect, useState } from './preact.js'
 
 const SCRIPT = 'page/joined-later.js'
 
@@ -12,7 +12,7 @@ export function arrive(given) {
 
 /** Return what the first view does not need, by name, loaded once, as a promise. */
 export function load() {
-  asked ??= new Promise((done, fail) => {
+  asked ??= parts ? Promise.resolve(parts) : new Promise((done, fail) => {
     const ended = () => (parts ? done(parts) : fail()) // it may have come, and not have run
     document.head.append(Object.assign(document.createElement('script'), { src: SCRIPT, onload: ended, onerror: fail }))
   }).catch(() => {
@@ -24,9 +24,16 @@ export function load() {
 
 /** Return what is loaded later, by name, once it is `wanted` and there; before, nothing, or what is `wrong`. */
 export function useLater(wanted) {
-  const [found, set] = useState({})
+  const [found, set] = useState(parts ?? {})
   useEffect(() => {
     if (wanted) load().then(set, ({ message }) => set({ wrong: message }))
   }, [wanted])
   return found
+}
+
+/** What is loaded later, by the name of its `part`, with its other properties. */
+export function Later({ part, ...props }) {
+  const { [part]: Part, wrong } = useLater(true)
+  if (wrong) return html`<p class="problem">${wrong}</p>`
+  return Part && html`<${Part} ...${props} />`
 }

@@ -7,6 +7,8 @@ import { queryOf } from './service.js'
 import { taskOf, thresholdOf } from './tasks.js'
 import { STATES } from './words.js'
 
+const PAUSE = 120 // milliseconds
+
 const serials = new WeakMap() // of pictures: each is asked about once
 let serial = 0
 
@@ -42,7 +44,7 @@ export function useLook(model, input, selection, from = null) {
   const about = !model || !input ? nothing
     : JSON.stringify([model.name, nameOf(input), taskOf(model).options(model, selection)])
   const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
-  const answer = from ?? asked
+  const answer = useShown(from ?? asked, selection)
   const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
   const options = ready ? { ...optionsOf(model, selection), encoding: 'base64' } : {}
   const waits = selection.waits && (options.against || STATES.includes(options.attention)) // for the second picture
@@ -61,6 +63,29 @@ export function useLook(model, input, selection, from = null) {
   const again = answer.refusal ? answer.again : look.again
   const stop = () => (answer.stop(), look.stop())
   return { asked: answer, look: look.value, refusal, busy, stale: busy || Boolean(refusal), again, stop }
+}
+
+/** Return what was asked, with its answer as that of the item that is chosen, where it has several. */
+function useShown(asked, { object }) {
+  const { value } = asked
+  const shown = useMemo(() => {
+    const task = value?.results && taskOf(value.model)
+    return task?.shown ? task.shown(value, { object }) : value
+  }, [value, object])
+  return { ...asked, value: shown }
+}
+
+/** Look at the item of an answer that somebody points at; nothing where it is looked at already. */
+export function usePeek(model, input, selection, main, { hovered, pinned }) {
+  const [object, point] = useState(null)
+  const items = (main.asked.value?.results && taskOf(main.asked.value.model).items?.(main.asked.value.results[0])) ?? []
+  const wanted = items.length && hovered !== (pinned ?? items[0].object) ? hovered : null
+  useEffect(() => {
+    const timer = setTimeout(() => point(wanted), wanted === null ? 0 : PAUSE) // whoever passes over many asks for one
+    return () => clearTimeout(timer)
+  }, [wanted])
+  const named = { ...selection, object: String(wanted) }
+  return useLook(wanted !== null && object === wanted ? model : null, input, named, main.asked)
 }
 
 /** Ask once more where the service has forgotten an answer; in vain where only the service had its input. */
@@ -87,7 +112,9 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []
   const merged = Boolean(options.merge)
-  const seen = textLook(attention, kind, { text, written, heads, mask: model.inputs.mask, merged, found })
+  const { pair } = answer.input
+  const { row } = taskOf(model)
+  const seen = textLook(attention, kind, { text, pair, row, written, heads, mask: model.inputs.mask, merged, found })
   const { method, against } = attention
   const other = { text: answer.input.pair ?? '', written: [], heads, merged }
   return { ...seen, opposite: against?.maps ? textLook({ ...against, method }, kind, other) : null }

@@ -67,14 +67,15 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
 
 /**
  * Return the maps of a text: `rows` and `columns` as tokens, `series` of values (one a head, or one), the text that the
- * columns lie in, and whether rows and columns are the same tokens. `text` was asked about, the tokens of `written`
- * were answered; `merged` says that tokens are words. Where maps have blocks of tokens (`pool`), so have the axes.
- * Where they have some of the rows, maps say which; those of blocks are counted. The tokens of objects are their
- * labels, of those that are `found`, and their numbers; `numbers` say which are rows, if rows are objects. `before` is
- * the text in front of the rows, `subject` names all that is explained, `about` is the row that the answer is about,
- * `start` the place of the first row on its axis.
+ * columns lie in, its second one (`pair`), and whether rows and columns are the same tokens. `text` was asked about,
+ * the tokens of `written` were answered, `row` is what a row is called that explains a score; `merged` says that tokens
+ * are words. Where maps have blocks of tokens (`pool`), so have the axes. Where they have some of the rows, maps say
+ * which; those of blocks are counted. The tokens of objects are their labels, of those that are `found`, and their
+ * numbers; `numbers` say which are rows, if rows are objects. `before` is the text in front of the rows, `subject`
+ * names all that is explained, `about` is the row that the answer is about, `start` the place of the first row on its
+ * axis.
  */
-export function textLook(attention, kind, { text, written, heads, mask, merged, found = [] }) {
+export function textLook(attention, kind, { text, pair, row: score, written, heads, mask, merged, found = [] }) {
   const { method } = attention
   const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
   const maps = mapsOf(attention)
@@ -91,7 +92,8 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const some = !target && !whole && queries !== (targets ? own : asked).length
   const single = targets && (merged || some) // tokens, where the axis has words
-  const rows = target ? maps.map((map) => axes.object?.[map.target.object] ?? { text: map.target.label, span: null })
+  const explained = ({ object, label }) => axes.object?.[object] ?? { text: score ?? label, span: null }
+  const rows = target ? maps.map((map) => explained(map.target))
     : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
     : some && named ? named.map((row) => asked[row])
     : some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
@@ -108,7 +110,7 @@ export function textLook(attention, kind, { text, written, heads, mask, merged, 
     rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
     signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
-    text: kind.key === 'source' ? text : until + answer,
+    text: kind.key === 'source' ? text : until + answer, pair,
     start: first, about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : 0,
     same: !values && !some && !numbers && kind.query === kind.key,
     numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),

@@ -3,11 +3,11 @@ import { addressOf, hasKey, queryOf } from './service.js'
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'` // for a shell
 
 /**
- * Return what was sent as a program in each language: the question, and the look at it by its id. `options` are those
- * of the look, `name` that of a picture's file, `source` the path that it is fetched from, if it is an example.
- * `prints` is how Python prints the answer.
+ * Return an answer as a program in each language: the question that was sent, and the look at it by its id. `options`
+ * are those of the look. The input has the `name` of a picture's file and, if it is an example, the `path` that it is
+ * fetched from. `prints` is how Python prints the answer.
  */
-export function programs({ path, init }, options, { name, path: source }, prints) {
+export function programs({ id, request: { path, init }, input: { name, path: source } }, options, prints) {
   const question = {
     path,
     key: hasKey(),
@@ -17,6 +17,7 @@ export function programs({ path, init }, options, { name, path: source }, prints
     address: addressOf(path),
     source: source && addressOf(source),
     looks: `${addressOf('v1/attention')}/`,
+    part: id.match(/\.(\d+)$/)?.[1], // of several texts that were asked about
     look: queryOf(options),
     options,
     prints,
@@ -24,7 +25,7 @@ export function programs({ path, init }, options, { name, path: source }, prints
   return { curl: curlOf(question), Python: pythonOf(question), JavaScript: javaScriptOf(question) }
 }
 
-function curlOf({ key, file, source, body, type, address, looks, look }) {
+function curlOf({ key, file, source, body, type, address, looks, look, part }) {
   const command = (...parts) => ['curl', key && '-H "Authorization: Bearer $REGARD_KEY"', ...parts].filter(Boolean)
   const data = file ? `--data-binary ${quoted(`@${file}`)}` : `-d ${quoted(body)}`
   const line = ' \\\n  '
@@ -33,25 +34,28 @@ function curlOf({ key, file, source, body, type, address, looks, look }) {
     `ANSWER=$(${command('-s', `-H 'Content-Type: ${type}'`, data, quoted(address)).join(line)})`,
     'echo "$ANSWER"',
     `ID=$(echo "$ANSWER" | sed 's/^{"id":"\\([0-9a-f]*\\)".*/\\1/')`,
-    command('-s', `"${looks}$ID?${look}"`).join(line),
+    command('-s', `"${looks}$ID${part ? `.${part}` : ''}?${look}"`).join(line),
   ].join('\n')
 }
 
-function pythonOf({ key, path, file, body, options: { attention, ...options }, prints }) {
+function pythonOf({ key, path, file, body, options: { attention, ...options }, prints, part }) {
   const [place, query] = path.split('?')
   const [model, endpoint] = place.split('/').slice(2)
-  const { inputs, ...given } = file ? { inputs: file, ...numbersOf(query) } : JSON.parse(body)
+  const { inputs, query: wanted, texts, ...given } = file ? { inputs: file, ...numbersOf(query) } : JSON.parse(body)
   const both = Array.isArray(inputs) // two texts
-  const text = inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
+  const text = texts ? `${JSON.stringify(wanted)}, ${JSON.stringify(texts)}`
+    : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
     : JSON.stringify(inputs)
   const method = endpoint.replace('-', '_') + (both ? '_batch' : '')
+  const found = texts ? 'ranked' : both ? 'answer, other' : 'answer'
   const address = addressOf('').replace(/\/$/, '')
   return [
     'import regard  # pip install ./client, in a checkout of the service\n',
     `service = regard.connect(${JSON.stringify(address)})${key ? '  # REGARD_KEY holds the key' : ''}`,
     `model = service[${JSON.stringify(decodeURIComponent(model))}]`,
-    `answer${both ? ', other' : ''} = model.${method}(${[text, ...keywordsOf(given)].join(', ')})`,
+    `${found} = model.${method}(${[text, ...keywordsOf(given)].join(', ')})`,
     ...prints,
+    ...(texts ? [`answer = next(one for one in ranked if one.index == ${part ?? 0})`] : []),
     `look = answer.look(${[JSON.stringify(attention), ...keywordsOf(options)].join(', ')})`,
     'for one in look.maps:',
     '    print(one.name, one.values.shape)',
@@ -62,10 +66,11 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
 const numbersOf = (query) =>
   Object.fromEntries([...new URLSearchParams(query)].map(([name, value]) => [name, Number(value)]))
 
-/** Return options as keywords of Python, which reads numbers, texts and objects of texts as JSON writes them. */
-const keywordsOf = (options) => Object.entries(options).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+/** Return options as keywords of Python, which reads all but truth values as JSON writes them. */
+const keywordsOf = (options) => Object.entries(options).map(([name, value]) =>
+  `${name}=${value === true ? 'True' : value === false ? 'False' : JSON.stringify(value)}`)
 
-function javaScriptOf({ key, file, body, type, address, looks, look }) {
+function javaScriptOf({ key, file, body, type, address, looks, look, part }) {
   const read = `await (await import('node:fs/promises')).readFile(${JSON.stringify(file)})`
   return [
     `const headers = ${key ? '{ Authorization: `Bearer ${process.env.REGARD_KEY}` }' : '{}'}`,
@@ -75,7 +80,7 @@ function javaScriptOf({ key, file, body, type, address, looks, look }) {
     '})',
     'const { id, results } = await asked.json()',
     'console.log(results)',
-    `const look = await (await fetch(\`${looks}\${id}?${look}\`, { headers })).json()`,
+    `const look = await (await fetch(\`${looks}\${id}${part ? `.${part}` : ''}?${look}\`, { headers })).json()`,
     'console.log(look.results[0].attention)',
   ].join('\n')
 }

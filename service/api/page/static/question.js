@@ -17,7 +17,8 @@ const pictures = new Map() // by the id of their answers, or promises of them
 export function inputOf(model, { id, text, pair, example }, picture) {
   if (PENDING.includes(id)) return picture
   if (id) return pictures.get(id) ?? restored(id)
-  if (text) return { kind: 'text', text, pair: taskOf(model).second ? pair : '' } // for a model that takes two
+  const { second, needs } = taskOf(model)
+  if (text) return needs && !pair.trim() ? null : { kind: 'text', text, pair: second ? pair : '' } // one, or two
   const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]
   if (!chosen) return null
   return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
@@ -63,7 +64,8 @@ export async function question(model, input, selection, signal, show) {
   const request = requestOf(model, input, options)
   if (!show || !task.streams || (options.num_beams ?? 1) > 1) {
     const { body, milliseconds, bytes } = await ask(request.path, { ...request.init, signal })
-    return { id: body.id, model, input, results: body.results, request, milliseconds, bytes }
+    const results = task.read?.(body.results, input) ?? body.results
+    return { id: body.id, model, input, results, request, milliseconds, bytes }
   }
   return streamed(model, input, { ...options, stream: true }, request, signal, show)
 }
@@ -99,7 +101,8 @@ export async function attentionOf(id, query, signal) {
 }
 
 /** Return the models that are served, as a newcomer wants to see them. */
-export const modelsOf = async (signal) => (await ask('v1/models', { signal })).body.models
+export const modelsOf = async (signal) => (await ask('v1/models', { signal })).body.models.map((model) =>
+  ({ ...model, examples: taskOf(model).examples?.(model.examples) ?? model.examples }))
 
 /** The words for an answer that the service has forgotten. */
 export const GONE =

@@ -10,7 +10,8 @@ const REVOKED = 10000 // milliseconds after which the browser has begun to save 
 
 /** Return a question as what is fetched: `path` and `init`. An image goes as it is, its options in the query. */
 export function requestOf(model, input, options) {
-  const [endpoint] = model.endpoints
+  const task = taskOf(model)
+  const endpoint = task.endpoint ?? model.endpoints[0]
   const path = `v1/models/${encodeURIComponent(model.name)}/${endpoint}`
   if (input.kind === 'image') {
     const { attention: { method, ...rest } = {}, ...flat } = options
@@ -19,8 +20,8 @@ export function requestOf(model, input, options) {
     return { path: query ? `${path}?${query}` : path, init: posted(input.blob, type) }
   }
   const { text, pair } = input
-  const inputs = pair ? taskOf(model).inputs(text, pair) : text
-  return { path, init: posted(JSON.stringify({ inputs, ...options }), 'application/json') }
+  const asked = task.asks?.(text, pair) ?? { inputs: pair ? task.inputs(text, pair) : text }
+  return { path, init: posted(JSON.stringify({ ...asked, ...options }), 'application/json') }
 }
 
 const posted = (body, type) => ({ method: 'POST', headers: { 'Content-Type': type }, body })
@@ -56,7 +57,7 @@ export function Request({ look, selection, stale, again }) {
   const code = useRef(null)
   if (!look?.answer.request) return null
   const { answer, options: { encoding, ...readable } } = look
-  const shown = programs(answer.request, readable, answer.input, taskOf(answer.model).prints)
+  const shown = programs(answer, readable, taskOf(answer.model).prints)
   const copy = async () => {
     getSelection().selectAllChildren(code.current) // over plain HTTP there is no clipboard, and Ctrl+C must do
     const copied = await navigator.clipboard?.writeText(shown[language]).then(() => true, () => false)

@@ -1,7 +1,8 @@
 import { Classes, GenerationOptions, Masks, Vector, Written } from './answer.js'
+import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
-import { percent, short } from './values.js'
+import { linesOf, percent, short } from './values.js'
 import { RATHER } from './words.js'
 
 const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
@@ -44,8 +45,9 @@ function maskOf(model, selection, { explains, rows, masks }) {
  * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
  * What explains it has `explained(model, selection, method)` as options. An evaluation is of one score: it has the
  * options `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says
- * whose. `best(result)` is the surest part of the answer, as {name, share}, where there is one, and `said(result)` the
- * answer in one sentence.
+ * whose. Where an answer has several `items(result)`, each with its number as an `object`, the one that is pointed at
+ * is looked at: `shown(answer, selection)` is the answer as its own. `best(result)` is the surest part of the answer,
+ * as {name, share}, where there is one, and `said(result)` the answer in one sentence.
  */
 const CLASSES = {
   field: 'labels',
@@ -133,6 +135,40 @@ const WRITTEN = { // `streams`: it comes token by token
   }),
   said: ({ text }) => text ?? '',
 }
+/** Return the examples of a ranking: those of one query together. */
+function rankedTogether(examples) {
+  const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
+  return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
+}
+
+const RANKING = { // of a model with one label: the second text are passages, each in a line of its own
+  ...CLASSES,
+  field: 'passages',
+  View: (props) => html`<${Later} part="Passages" ...${props} />`,
+  endpoint: 'rerank',
+  title: 'Which passages answer the query?',
+  first: 'Query',
+  second: 'Passages, one a line',
+  needs: true,
+  lines: 6,
+  row: 'score',
+  examples: rankedTogether,
+  asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
+  read(results, { pair }) {
+    const texts = linesOf(pair)
+    return [{ passages: results.map((one) => ({ ...one, object: one.index, text: texts[one.index] })) }]
+  },
+  items: ({ passages }) => passages,
+  shown(answer, { object }) {
+    const { passages } = answer.results[0]
+    const { id, text } = passages.find((one) => String(one.object) === object) ?? passages[0]
+    return { ...answer, id, input: { ...answer.input, pair: text } }
+  },
+  named: () => 'the score',
+  prints: ['for one in ranked:', '    print(one.score, one.text)'],
+  best: ({ passages: [best] }) => ({ name: best.text, score: best.score }),
+  said: ({ passages }) => `Of ${passages.length} the best, at ${short(passages[0].score)}: ${passages[0].text}`,
+}
 const TASKS = { // `title` is the question, `second` what a second text is
   'image-classification': { ...CLASSES, title: 'What is in the image?' },
   'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
@@ -150,7 +186,8 @@ const TASKS = { // `title` is the question, `second` what a second text is
 }
 
 /** Return what the page knows of a model's task. */
-export const taskOf = ({ task }) => TASKS[task] ?? { ...CLASSES, title: task }
+export const taskOf = ({ task, endpoints }) =>
+  (endpoints?.includes(RANKING.endpoint) ? RANKING : TASKS[task] ?? { ...CLASSES, title: task })
 
 /** Return the view of an answer; nothing where it holds attention alone. */
-export const viewOf = (result) => Object.values(TASKS).find(({ field }) => result[field])?.View
+export const viewOf = (result) => [RANKING, ...Object.values(TASKS)].find(({ field }) => result[field])?.View

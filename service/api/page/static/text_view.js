@@ -182,7 +182,8 @@ function Drawn({ view, look, row, hovered, pinned, column, top, colormap, log, z
     label=${explains ? 'Matrix of shares' : alike ? 'Matrix of likeness' : 'Matrix of attention'} />`
   const inPlace = ({ name, values }) => html`<${InPlace} key=${name}
     rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
-    text=${look.text} before=${look.before} sure=${look.sure} same=${look.same} onHover=${hover} onPick=${pin} />`
+    text=${look.text} pair=${look.pair} before=${look.before} sure=${look.sure} same=${look.same}
+    onHover=${hover} onPick=${pin} />`
   const draw = view === 'matrix' ? matrix : inPlace
   return series.map((one) => html`${series.length > 1 && html`<small>${one.name}</small>`}${draw(one)}`)
 }

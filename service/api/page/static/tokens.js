@@ -26,6 +26,15 @@ export function cut(characters, tokens) {
   return { pieces, owners }
 }
 
+/** Return two texts in pieces as `cut` does, those of the second behind; `second` is where these begin. */
+function cutBoth(text, pair, tokens) {
+  const at = tokens.findIndex(({ sequence }) => sequence)
+  const [one, other] = [cut([...text], tokens.slice(0, at)), cut([...pair], tokens.slice(at))]
+  const second = one.pieces.length
+  const owners = other.owners.map((owner) => (owner === null ? null : owner + second))
+  return { pieces: [...one.pieces, ...other.pieces], owners: [...one.owners, ...owners], second }
+}
+
 /** Return how strongly each piece is tinted, -1 to 1 of the strongest, by the weights of the tokens on it. */
 export function shares(weights, owners, count, signed) {
   const sums = new Float32Array(count)
@@ -103,17 +112,20 @@ export function TokenList({
 /**
  * Tokens in place: the rows as buttons, and the text that the columns' spans lie in, tinted by the weights of `row`.
  * Where rows and columns are the `same` tokens, they are one line of chips that tints itself. Without a `text`, and of
- * two texts, the columns are chips. `before` is text in front of the rows; `sure` are the rows' probabilities, 0 to 1.
+ * two texts without the second (`pair`), the columns are chips. `before` is text in front of the rows; `sure` are the
+ * rows' probabilities, 0 to 1.
  */
 export function InPlace({
-  rows, columns: keys, values: given, signed = false, row = 0, pinned = null, text = null, sure, same = false,
-  before = '', onHover = () => {}, onPick = () => {},
+  rows, columns: keys, values: given, signed = false, row = 0, pinned = null, text = null, pair = null,
+  sure, same = false, before = '', onHover = () => {}, onPick = () => {},
 }) {
   const box = useRef()
   const [columns, values] = [useSame(keys), useSame(given)]
-  const chips = same || text === null || columns.some(({ sequence }) => sequence) // spans of two texts lie in neither
-  const { pieces, owners } = useMemo(
-    () => chips ? { pieces: columns, owners: [...columns.keys()] } : cut([...text], columns), [chips, text, columns])
+  const both = columns.some(({ sequence }) => sequence)
+  const chips = same || text === null || (both && pair === null)
+  const { pieces, owners, second } = useMemo(
+    () => chips ? { pieces: columns, owners: [...columns.keys()] }
+      : both ? cutBoth(text, pair, columns) : cut([...text], columns), [chips, text, pair, columns])
   const spans = useMemo(() => pieces.map(({ text: own, special }) =>
     html`<span class=${special ? 'special' : ''}>${chips ? labelOf({ text: own }) : own}</span>`), [pieces, chips])
   useLayoutEffect(() => {
@@ -130,6 +142,8 @@ export function InPlace({
     <${TokenList} key=${same} tokens=${rows} current=${row} pinned=${pinned} sure=${sure} before=${before} chips=${same}
       label="Tokens; arrow keys move over them, Enter pins one" onHover=${onHover} onPick=${onPick} />
     ${!same && html`<p class=${`read${chips ? ' chips' : ''}`}
-      dir=${directionOf(columns)}>${spans}</p>`}
+      dir=${directionOf(columns)}>${spans.slice(0, second)}</p>`}
+    ${second && html`<p class="read" dir=${directionOf(columns.filter(({ sequence }) => sequence))}>
+      ${spans.slice(second)}</p>`}
   </div>`
 }

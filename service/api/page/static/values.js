@@ -36,6 +36,9 @@ export const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 /** Return the whole numbers below a count. */
 export const range = (count) => [...Array(count).keys()]
 
+/** Return the lines of a text that hold something. */
+export const linesOf = (text) => text.split('\n').map((line) => line.trim()).filter(Boolean)
+
 /** Return a value within bounds. */
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high)
 
