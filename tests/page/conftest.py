@@ -115,21 +115,21 @@ def needed():
 
 
 @pytest.fixture(scope="session")
-def ranker(needed):
-    """The folder of the artifact of a small BERT that ranks texts."""
+def encoders(needed):
+    """The folders of the artifacts of small BERTs that rank texts, tag them, and say whether one entails another."""
     from tests.samples.checkpoints import artifact_of  # needs the reference libraries, which take seconds to import
 
-    return artifact_of("bert-rank")
+    return [artifact_of(name) for name in ("bert-rank", "bert-tags", "bert-nli")]
 
 
 @pytest.fixture(scope="session")
-def models(needed, tmp_path_factory, captions, minilm, language_models, classifier, ranker, scenes, detectors):
+def models(needed, tmp_path_factory, captions, minilm, language_models, classifier, encoders, scenes, detectors):
     """A folder with a model of every task that the page shows, and with `digits` once more under another name."""
     folder = tmp_path_factory.mktemp("page")
     for source in (ROOT / "model/artifacts", captions, minilm, language_models, scenes):
         for path in source.iterdir():
             (folder / path.name).symlink_to(path)
-    for made in (classifier, ranker, detectors / "fitted", detectors / "sequence"):
+    for made in (classifier, *encoders, detectors / "fitted", detectors / "sequence"):
         (folder / made.name).symlink_to(made)
     twin = shutil.copytree(ROOT / "model/artifacts/digits", folder / "digits-twin") / "1/manifest.json"
     twin.write_text(json.dumps(json.loads(twin.read_text()) | {"name": "digits-twin"}))

@@ -2,7 +2,10 @@
 
 import pytest
 
-MODELS = ("digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-clm", "dates-mlm", "bert", "bert-rank")
+MODELS = (
+    "digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-clm", "dates-mlm",
+    "bert", "bert-rank", "bert-tags", "bert-nli",
+)  # fmt: skip
 WIDTHS = (1440, 768, 390)
 
 

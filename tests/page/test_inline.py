@@ -17,6 +17,7 @@ ASKED = {
     "dates-clm": "3/23/21 = ",
     "dates-mlm": "2021-0[MASK]-23",
     "minilm": "A cat sits on a mat.",
+    "bert-tags": "the red cat",
 }
 
 
@@ -46,12 +47,25 @@ def test_an_answer_is_shown_from_its_file(offline, answers, connected, tmp_path,
     elif isinstance(answer, regard.Generation):
         shown = re.sub(r"\s", "", page.locator("#answer").inner_text())
         assert re.sub(r"\s", "", answer.text) in shown
+    elif isinstance(answer, regard.Tagged):
+        marks = [one.text + one.label for one in answer.entities]
+        assert page.locator("#answer .marked button").all_inner_texts() == marks
     kinds = connected[name].description.kinds
     first = "cross" if "cross" in kinds else "decoder" if "decoder" in kinds else "encoder"
     heads = kinds[first]["layers"] * kinds[first]["heads"]
     assert page.locator(".thumbnail").count() == (heads if heads > 1 else 0)
     for thumbnail in page.locator(".thumbnail canvas").all()[:4]:
         assert thumbnail.evaluate(SHADES) > 1, "it is not blank"
+
+
+def test_a_ranked_text_is_shown_with_its_score(offline, connected, tmp_path):
+    best = connected["bert-rank"].rerank("a cat", ["a dog", "the cat"])[0]
+    page = offline.begin(saved(best, tmp_path))
+    page.wait_for_selector("#look")
+    shown = page.locator("#answer .ranked button").inner_text().split("\n")
+    assert shown[0] == best.text
+    assert float(shown[-1]) == pytest.approx(best.score, rel=0.01)
+    assert "Which passages answer the query?" in page.inner_text("header")
 
 
 def test_a_picture_lies_under_its_heat(offline, answers, tmp_path):

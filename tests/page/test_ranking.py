@@ -7,7 +7,7 @@ from tests.page.conftest import settled, state_of, violations
 
 QUERY = "a red cat"
 PASSAGES = ["the dog sat", "a bird", "red cats sit on a mat", "the end of it"]
-ITEMS = "#answer .passages button"
+ITEMS = "#answer .ranked button"
 TEXTS = f"{ITEMS} > span:first-child"
 TINTS = "all => all.map(({ style }) => parseFloat(style.getPropertyValue('--weight')))"
 

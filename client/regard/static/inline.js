@@ -431,6 +431,20 @@ onfocusin=${({ target }) => buttons().includes(target) && stopAt(target)}>${chil
 
 return { stepTo, Roving }
 })($preact_js)
+const $select_js = (({ html }) => {
+
+
+
+function Select({ words, id, name, values, chosen, choose, term }) {
+const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
+return html`<label data-term=${term}>${words} <select aria-description=${term}
+id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
+${values.map(option)}
+</select><span data-term=${term}></span></label>`
+}
+
+return { Select }
+})($preact_js)
 const $lazy_js = (({ html, useEffect, useState }) => {
 
 
@@ -537,20 +551,6 @@ ${open && html`<${Figures} ...${table()} />`}
 }
 
 return { Figures, AsTable }
-})($preact_js)
-const $select_js = (({ html }) => {
-
-
-
-function Select({ words, id, name, values, chosen, choose, term }) {
-const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
-return html`<label data-term=${term}>${words} <select aria-description=${term}
-id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
-${values.map(option)}
-</select><span data-term=${term}></span></label>`
-}
-
-return { Select }
 })($preact_js)
 const $objects_js = (({ html, useState }, { lengthOf, percent }) => {
 
@@ -845,7 +845,7 @@ ${number('alternatives', 'Alternatives', 0, 20)}
 
 return { Classes, Masks, Vector, Written, GenerationOptions }
 })($preact_js, $roving_js, $values_js)
-const $passages_js = (({ html }, { Roving }, { lengthOf, short }) => {
+const $ranked_js = (({ html }, { Roving }, { lengthOf, percent, short }) => {
 
 
 
@@ -858,28 +858,29 @@ const partsOf = (scores) => (scores.every((one) => one >= 0 && one <= 1) ? score
 
 
 
-function Passages({ results: [{ passages }], before, objects }) {
-const old = new Map(before?.[0].passages?.map(({ object, score }) => [object, score]))
-const parts = partsOf(passages.map(({ score }) => score))
+function Ranked({ results: [{ ranked }], before, objects }) {
+const figure = ({ share, score }) => (share === undefined ? short(score) : percent(share))
+const old = new Map(before?.[0].ranked?.map((one) => [one.object, figure(one)]))
+const parts = partsOf(ranked.map(({ share, score }) => share ?? score))
 const { shown, pinned, hover, pin } = objects
-const item = ({ object, score, text }, at) => html`<li key=${object}>
-<button type="button" data-object=${object} class=${object === shown ? 'shown' : ''} dir="auto"
-aria-pressed=${String(object === pinned)}
-onPointerEnter=${() => hover(object)} onPointerLeave=${() => hover(null)}
-onFocus=${() => hover(object)} onBlur=${() => hover(null)} onClick=${() => pin(object)}>
-<span>${text}</span>
+const item = (one, at) => html`<li key=${one.object}>
+<button type="button" data-object=${one.object} class=${one.object === shown ? 'shown' : ''} dir="auto"
+aria-pressed=${String(one.object === pinned)}
+onPointerEnter=${() => hover(one.object)} onPointerLeave=${() => hover(null)}
+onFocus=${() => hover(one.object)} onBlur=${() => hover(null)} onClick=${() => pin(one.object)}>
+<span>${one.text}</span>
 <span class="bar"><span style=${{ width: lengthOf(parts[at]) }}></span></span>
-<span>${short(score)}${old.has(object) && html`<small> was ${short(old.get(object))}</small>`}</span>
+<span>${figure(one)}${old.has(one.object) && html`<small> was ${old.get(one.object)}</small>`}</span>
 </button>
 </li>`
 return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
-<${Roving} aria-label="Passages, best first; arrow keys move over them, Enter pins one">
-<ol class="passages">${passages.map(item)}</ol>
+<${Roving} aria-label="Best first; arrow keys move over them, Enter pins one">
+<ol class="ranked">${ranked.map(item)}</ol>
 <//>
 </div>`
 }
 
-return { Passages }
+return { Ranked }
 })($preact_js, $roving_js, $values_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
@@ -1051,6 +1052,50 @@ return { values: blocks, rows: high, columns: wide }
 
 return { useSize, useDensity, useSame, useDrawing, canvasOf, opaque, blobOf, brushOf, meanColour, painted, mixed, smoothed, pooled }
 })($colours_js, $preact_js, $values_js)
+const $marked_js = (({ SERIES }, { html }, { Roving }, { directionOf, percent }) => {
+
+
+
+
+
+
+function pieces(text, marks) {
+const characters = [...text]
+const cut = (from, to) => characters.slice(from, to).join('')
+let end = 0
+const parts = [...marks].sort((one, other) => one.start - other.start).flatMap((mark) => {
+const between = cut(end, mark.start)
+end = mark.end
+return [{ text: between }, { text: cut(mark.start, end), mark }]
+})
+return [...parts, { text: cut(end) }].filter(({ text: own }) => own)
+}
+
+
+
+
+
+function Marked({ results: [{ entities, text }], objects: { shown, pinned, hover, pin } }) {
+if (!entities.length) return html`<p class="nothing">Nothing found.</p>`
+const labels = [...new Set(entities.map(({ label }) => label))]
+const mark = ({ object, label, probability }, own) => html`<button type="button" key=${object} data-object=${object}
+class=${object === shown ? 'shown' : ''} aria-pressed=${String(object === pinned)} title=${percent(probability)}
+style=${{ '--tint': SERIES[labels.indexOf(label) % SERIES.length] }}
+onPointerEnter=${() => hover(object)} onPointerLeave=${() => hover(null)}
+onFocus=${() => hover(object)} onBlur=${() => hover(null)} onClick=${() => pin(object)}
+>${own}<small>${label}</small></button>`
+const one = entities.find(({ object }) => object === shown)
+return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
+<${Roving} class="marked" dir=${directionOf([{ text }])}
+aria-label="Entities in the text; arrow keys move over them, Enter pins one">
+${pieces(text, entities).map((piece) => (piece.mark ? mark(piece.mark, piece.text) : piece.text))}
+<//>
+${one && html`<p class="quiet">“${one.text}”: ${one.label}, ${percent(one.probability)}</p>`}
+</div>`
+}
+
+return { pieces, Marked }
+})($colours_js, $preact_js, $roving_js, $values_js)
 const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
 
 
@@ -1089,7 +1134,8 @@ ${box('own', 'each map on its own scale')}
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Later }, { Found, Threshold }, { html }, { linesOf, percent, short }, { RATHER }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Later }, { Found, Threshold }, { html }, { Select }, { linesOf, percent, short }, { RATHER }) => {
+
 
 
 
@@ -1228,15 +1274,28 @@ share: tokens.length ? Math.min(...tokens.map(({ log_probability: log }) => Math
 said: ({ text }) => text ?? '',
 }
 
+const later = (part) => (props) => html`<${Later} part=${part} ...${props} />`
+
+const RANKED = {
+...CLASSES,
+field: 'ranked',
+View: later('Ranked'),
+items: ({ ranked = [] }) => ranked,
+shown(answer, { object }) {
+const { ranked = [] } = answer.results[0]
+const { id, pair } = ranked.find((one) => String(one.object) === object) ?? ranked[0] ?? {}
+return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
+},
+}
+
+
 function rankedTogether(examples) {
 const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
 return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
 }
 
 const RANKING = {
-...CLASSES,
-field: 'passages',
-View: (props) => html`<${Later} part="Passages" ...${props} />`,
+...RANKED,
 endpoint: 'rerank',
 title: 'Which passages answer the query?',
 first: 'Query',
@@ -1246,30 +1305,84 @@ lines: 6,
 row: 'score',
 examples: rankedTogether,
 asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
-read(results, { pair }) {
+read({ results }, { pair }) {
 const texts = linesOf(pair)
-return [{ passages: results.map((one) => ({ ...one, object: one.index, text: texts[one.index] })) }]
-},
-items: ({ passages }) => passages,
-shown(answer, { object }) {
-const { passages } = answer.results[0]
-const { id, text } = passages.find((one) => String(one.object) === object) ?? passages[0]
-return { ...answer, id, input: { ...answer.input, pair: text } }
+const passage = ({ id, index, score }) => ({ object: index, id, score, text: texts[index], pair: texts[index] })
+return [{ ranked: results.map(passage) }]
 },
 named: () => 'the score',
 prints: ['for one in ranked:', '    print(one.score, one.text)'],
-best: ({ passages: [best] }) => ({ name: best.text, score: best.score }),
-said: ({ passages }) => `Of ${passages.length} the best, at ${short(passages[0].score)}: ${passages[0].text}`,
+best: ({ ranked: [best] }) => ({ name: best.text, score: best.score }),
+said: ({ ranked }) => `Of ${ranked.length} the best, at ${short(ranked[0].score)}: ${ranked[0].text}`,
 }
+const PAIRS = {
+...CLASSES,
+second: 'Second text, for a model of pairs',
+inputs: (text, pair) => ({ text, text_pair: pair }),
+}
+const TEMPLATE = 'This example is {}.'
+const CHOOSING = {
+...PAIRS,
+title: 'Does the second text follow from the first, or which label fits?',
+items: RANKED.items,
+shown: RANKED.shown,
+Options: later('Labels'),
+options: (model, { labels, template, multi }) => (labels
+? { labels: labels.split('\n'), ...(template && { template }), ...(multi && { multi_label: true }) } : {}),
+asks: (text, pair, { labels }) => labels && { inputs: text },
+read({ id, results: [result] }, input, { labels, template = TEMPLATE }) {
+const choice = ({ index, label, probability }) => ({
+object: index, id: labels.length > 1 ? `${id}.${index}` : id, share: probability, text: label,
+pair: template.replace('{}', () => label),
+})
+return [labels ? { ranked: result.labels.map(choice) } : result]
+},
+explained: (model, selection, method) => (selection.labels ? {} : CLASSES.explained(model, selection, method)),
+named: ({ ranked, labels }, { target }, { object }) => (ranked
+? (ranked.find((one) => String(one.object) === object) ?? ranked[0]).text
+: CLASSES.named({ labels }, { target })),
+best: ({ ranked, labels }) => (ranked ? { name: ranked[0].text, share: ranked[0].share } : CLASSES.best({ labels })),
+}
+
+
+const entityOf = ({ object, aggregate }) =>
+({ ...(object !== '' && { target: Number(object) }), ...(aggregate && { aggregate }) })
+
+const ENTITIES = {
+...CLASSES,
+field: 'entities',
+View: later('Marked'),
+Options: ({ selection, change }) => html`<${Select} words="Tokens become entities" name="aggregate"
+values=${AGGREGATES} chosen=${selection.aggregate}
+choose=${(aggregate) => change({ aggregate, object: '' })} />`,
+options: (model, { aggregate }) => (aggregate ? { aggregate } : {}),
+read: ({ results: [{ entities, ...rest }] }, { text }) =>
+[{ ...rest, text, entities: entities.map((one, object) => ({ ...one, object })) }],
+items: ({ entities }) => [...entities].sort((one, other) => other.probability - one.probability),
+prints: ['for one in answer.entities:', '    print(one.label, one.text)'],
+explained: (model, selection) => entityOf(selection),
+scored: (model, selection, { queries, about = 0 }) => ({
+...entityOf(selection),
+...(queries !== undefined && { queries: selection.row === '' ? about : rowOf(selection) }),
+}),
+named: ({ entities }, { entity, label }) => entities?.[entity]?.text ?? label,
+best: ({ entities }) => ({
+name: entities.map(({ text, label }) => `${text} (${label})`).join(', ') || 'nothing',
+share: entities.length ? Math.min(...entities.map(({ probability }) => probability)) : undefined,
+}),
+said({ entities }) {
+return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
+},
+}
+const AGGREGATES = [
+['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
+['average', 'words, by the mean'], ['max', 'words, by the surest token'],
+]
 const TASKS = {
 'image-classification': { ...CLASSES, title: 'What is in the image?' },
 'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
-'text-classification': {
-...CLASSES,
-title: 'What kind of text is it?',
-second: 'Second text, for a model of pairs',
-inputs: (text, pair) => ({ text, text_pair: pair }),
-},
+'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
+'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
 'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
 'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
 'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
@@ -1278,14 +1391,14 @@ inputs: (text, pair) => ({ text, text_pair: pair }),
 }
 
 
-const taskOf = ({ task, endpoints }) =>
-(endpoints?.includes(RANKING.endpoint) ? RANKING : TASKS[task] ?? { ...CLASSES, title: task })
+const taskOf = ({ task, endpoints, zero_shot: chooses }) => (endpoints?.includes(RANKING.endpoint) ? RANKING
+: chooses ? CHOOSING : TASKS[task] ?? { ...CLASSES, title: task })
 
 
-const viewOf = (result) => [RANKING, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
+const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
 
 return { GENERATION, thresholdOf, taskOf, viewOf }
-})($answer_js, $lazy_js, $objects_js, $preact_js, $values_js, $words_js)
+})($answer_js, $lazy_js, $objects_js, $preact_js, $select_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, short }) => {
 
 
@@ -1824,6 +1937,7 @@ other: '', than: '',
 kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '',
 first: '', sinks: '', discard: '',
 object: '', threshold: '',
+labels: '', template: '', multi: '', aggregate: '',
 view: '', order: 'index', own: '', special: '', keep: '1', only: '', log: '', zoom: '1',
 colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
 compare: '', with: '', covered: '',
@@ -1847,7 +1961,7 @@ compare: '', with: '', covered: '', ...part,
 const aboutModel = (model, kept = {}) => ({
 ...aboutAnother({
 ...kept, model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean',
-method: '', threshold: '',
+method: '', threshold: '', labels: '', template: '', multi: '', aggregate: '',
 }),
 ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
@@ -2377,7 +2491,8 @@ return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.h
 
 
 const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
-[target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+[target?.object ?? target?.entity, target?.mask, target?.label,
+targets?.map(({ position, text }) => [position, text])]))
 
 
 
@@ -2438,7 +2553,9 @@ return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 
 
 
-function textLook(attention, kind, { text, pair, row: score, written, heads, mask, merged, found = [] }) {
+function textLook(attention, kind, {
+text, pair, row: score, written, heads, mask, merged, found = [], about = 0,
+}) {
 const { method } = attention
 const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
 const maps = mapsOf(attention)
@@ -2464,18 +2581,19 @@ const skip = target || whole || targets || some ? 0 : first * columns.length
 const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
 const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
 const apart = method === 'relevance' && kind.name !== 'cross' && !whole
-if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
+if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask, merged)
 const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
 const start = own.find(({ span }) => span)?.span[0] ?? behind
 const continued = generated && !axes.source
+const same = !values && !some && !numbers && kind.query === kind.key
 const until = continued ? [...text].slice(0, start).join('') : ''
 return {
 rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
 signed: maps[0].signed,
 normalized: maps[0].normalized && !['max', 'min'].includes(heads),
 text: kind.key === 'source' ? text : until + answer, pair,
-start: first, about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : 0,
-same: !values && !some && !numbers && kind.query === kind.key,
+start: first, same,
+about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
 numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
 sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
 }
@@ -2515,7 +2633,7 @@ return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, he
 }
 
 
-function takeIdentity(values, rows, columns, maps, mask) {
+function takeIdentity(values, rows, columns, maps, mask, merged) {
 const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
 rows.forEach((_, row) => {
 const line = values.subarray(row * columns.length, (row + 1) * columns.length)
@@ -2523,6 +2641,7 @@ const { target } = maps[row] ?? {}
 const hottest = line.indexOf(largest(line))
 const own = target?.object !== undefined ? target.object
 : !target ? line.findLastIndex((value) => value > 0)
+: 'entity' in target ? (merged ? hottest : target.position)
 : 'mask' in target ? masks[target.mask] ?? hottest : 0
 if (own >= 0) line[own] = Math.max(0, line[own] - 1)
 })
@@ -3088,7 +3207,8 @@ point=${(row) => objects.hover(row === null || !numbers ? null : numbers[row])} 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { useObjects }, { BetweenObjects }, { Passages }, { html, render, useEffect, useMemo, useState }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+
 
 
 
@@ -3161,13 +3281,14 @@ return group?.kind.query === 'target' && group.maps[0].shape[1] >= tokens.length
 }
 
 
-function lookOf({ text, result, mask }, attention, group, patch, heads, found) {
+function lookOf({ text, result, mask }, attention, group, patch, heads, found, shown) {
 const part = { ...attention, maps: group.maps }
 if (attention.method === 'parts') return statesLook({ ...part, against: null })
 if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
 const written = result.tokens ?? []
 const merged = !found.length && areMerged(attention, written)
-return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found })
+const about = result.entities?.find(({ object }) => object === shown)?.tokens[0]
+return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about })
 }
 
 
@@ -3180,6 +3301,14 @@ return bitmap
 }
 
 
+function resultOf({ result = {}, text }) {
+const { entities, index, score } = result
+if (entities) return { text, ...result, entities: entities.map((one, object) => ({ object, ...one })) }
+if (score === undefined) return result
+return { ranked: [{ object: index, score, text: result.text }] }
+}
+
+
 function headOf(every, { layer, head }) {
 const map = every.maps.find((one) => one.layer === layer)
 return { group: { ...every, maps: [map] }, head }
@@ -3188,22 +3317,24 @@ return { group: { ...every, maps: [map] }, head }
 function Inline({ seen }) {
 const [selection, set] = useState({ ...DEFAULTS, ...seen.drawn })
 const change = (part) => set((old) => ({ ...old, ...part }))
-const { result = {}, heads } = seen
+const { heads } = seen
+const result = useMemo(() => resultOf(seen), [])
 const attention = seen.attention ?? heads
 const groups = useMemo(() => (attention ? groupsOf(attention) : []), [])
 const first = groups.filter(({ kind }) => kind.name === groups[0].kind.name).length - 1
 const [place, choose] = useState(first)
 const [chosen, pick] = useState(null)
 const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
-const objects = useObjects(found, selection, change)
+const objects = useObjects(result.entities ?? result.ranked ?? found, selection, change)
 const rows = rowsAnswer(groups[place], attention, result)
 const [written, mark] = useState(null)
 const Answer = viewOf(result)
 const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
+const { title } = taskOf({ ...seen, endpoints: result.ranked?.[0].score === undefined ? [] : ['rerank'] })
 const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
 const names = ['inline', many && 'many', (Answer || (every && !many)) && 'beside'].filter(Boolean).join(' ')
 return html`
-<header><h1>${seen.model}</h1><small>${taskOf(seen).title} ${seen.about}</small></header>
+<header><h1>${seen.model}</h1><small>${title} ${seen.about}</small></header>
 <main class=${names}>
 ${Answer && html`<section id="answer" aria-label="Answer">
 <h2>Answer</h2>
@@ -3211,9 +3342,9 @@ ${Answer && html`<section id="answer" aria-label="Answer">
 pinned=${rows ? pinnedOf(selection) : written}
 pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
 </section>`}
-${groups.length > 0 && html`<${Looked} seen=${seen} attention=${attention} groups=${groups} every=${every}
-place=${place} choose=${(at) => (choose(at), pick(null), change({ row: '' }))} chosen=${chosen} pick=${pick}
-selection=${selection} change=${change} found=${found} objects=${objects} />`}
+${groups.length > 0 && html`<${Looked} seen=${{ ...seen, result }} attention=${attention} groups=${groups}
+every=${every} place=${place} choose=${(at) => (choose(at), pick(null), change({ row: '' }))}
+chosen=${chosen} pick=${pick} selection=${selection} change=${change} found=${found} objects=${objects} />`}
 ${!groups.length && html`<${Sent} ...${seen} />`}
 ${every && html`<section id="heads" aria-label="Every head">
 <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}
@@ -3251,9 +3382,9 @@ const pinned = pinnedOf(selection)
 const { every: all, row } = rowSeen(group, pinned)
 const look = useMemo(() => {
 const heads = one ? String(one.head) : selection.heads
-const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, heads, found)
+const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, heads, found, objects.shown)
 return one && whole.panels ? { ...whole, panels: [{ ...whole.panels[one.head], label: '' }] } : whole
-}, [place, chosen, group.kind.key === 'image' ? row : null])
+}, [place, chosen, group.kind.key === 'image' ? row : seen.result.entities ? objects.shown : null])
 const shared = { look, selection, change }
 const image = group.kind.key === 'image'
 const text = () => (group.kind.query === 'object'
@@ -3297,9 +3428,9 @@ ${looks.length > 1 && html`<${Roving} class="row looks" aria-label="Looks">${loo
 <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Passages })
+arrive({ Marked, Ranked })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))
 
 return {  }
-})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $lazy_js, $looks_js, $objects_js, $objects_view_js, $passages_js, $preact_js, $roving_js, $select_js, $selection_js, $states_view_js, $tasks_js, $text_view_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $states_view_js, $tasks_js, $text_view_js, $words_js)

@@ -2,12 +2,13 @@ import { COLORMAP_NAMES } from './colours.js'
 import { DEFAULTS, DRAWN, PENDING } from './selection.js'
 
 const QUESTION = ['model', 'example', 'text', 'pair', 'id']
-const STEPS = [...QUESTION, 'method', 'compare', 'with', 'covered'] // a change of them is a step of the history
+const STEPS = [...QUESTION, 'labels', 'method', 'compare', 'with', 'covered'] // changes of them are steps of history
 
 const FORMS = { // an address may be anybody's
   row: /^\d*$/, layer: /^\d*$/, heads: /^(mean|max|min|\d+(,\d+)*)$/, covered: /^(\d+(,\d+)*)?$/,
   first: /^\d*$/, sinks: /^(keep|out)?$/, discard: /^(0|0?\.\d+)?$/,
   object: /^\d*$/, threshold: /^(1|0|0?\.\d+)?$/,
+  multi: /^1?$/, aggregate: /^(none|first|average|max)?$/,
   compare: /^(|input|layer:\d+|(method|model):.+)$/, view: /^(place|lines|matrix)$/, align: /^(emit|input)$/,
   order: /^(index|entropy|distance|special|sink)$/, keep: /^(1|0?\.\d+)$/, opacity: /^(1|0|0?\.\d+)$/,
   zoom: /^[1-8]$/, log: /^1?$/,

@@ -69,13 +69,13 @@ function headsTable(maps, figures, show) {
 }
 
 /** Return the options of one map of one row, as an evaluation takes it: of a class, a mask, or the pinned token. */
-function evaluated(model, given, { rows = [], words } = {}, masks) {
+function evaluated(model, given, { rows = [], words, about } = {}, masks) {
   const count = words ? words.length : rows.length // an address may name a row that is not there
   const selection = count && Number(given.row) >= count ? { ...given, row: '' } : given
   const { queries, merge, ...options } = optionsOf(model, selection)
   if (options.heads !== undefined) options.heads = selection.heads.split(',')[0]
   if (typeof options.target === 'string') options.target = options.target.split(',')[0]
-  const seen = { queries, explains: EXPLAINS.includes(options.attention), rows, masks }
+  const seen = { queries, explains: EXPLAINS.includes(options.attention), rows, masks, about }
   return { ...options, ...taskOf(model).scored(model, selection, seen), evaluate: 'deletion,insertion', orders: ORDERS }
 }
 

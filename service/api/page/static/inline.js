@@ -4,10 +4,11 @@ import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
 import { arrive } from './lazy.js'
 import { foundIn, imageLook, mapsOf, statesLook, textLook } from './looks.js'
+import { Marked } from './marked.js'
 import { useObjects } from './objects.js'
 import { BetweenObjects } from './objects_view.js'
-import { Passages } from './passages.js'
 import { html, render, useEffect, useMemo, useState } from './preact.js'
+import { Ranked } from './ranked.js'
 import { Roving } from './roving.js'
 import { Select } from './select.js'
 import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
@@ -70,13 +71,14 @@ function rowsAnswer(group, attention, { tokens = [] }) {
 }
 
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
-function lookOf({ text, result, mask }, attention, group, patch, heads, found) {
+function lookOf({ text, result, mask }, attention, group, patch, heads, found, shown) {
   const part = { ...attention, maps: group.maps }
   if (attention.method === 'parts') return statesLook({ ...part, against: null })
   if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
   const merged = !found.length && areMerged(attention, written)
-  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found })
+  const about = result.entities?.find(({ object }) => object === shown)?.tokens[0]
+  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about })
 }
 
 /** Return the picture that was sent, upright, once it is decoded; null where there is none. */
@@ -88,6 +90,14 @@ function useBitmap(address) {
   return bitmap
 }
 
+/** Return a result as views take it: the client has those of the service. */
+function resultOf({ result = {}, text }) {
+  const { entities, index, score } = result
+  if (entities) return { text, ...result, entities: entities.map((one, object) => ({ object, ...one })) }
+  if (score === undefined) return result
+  return { ranked: [{ object: index, score, text: result.text }] }
+}
+
 /** Return a head of the maps of every head, as a group of its own, and the number of the head. */
 function headOf(every, { layer, head }) {
   const map = every.maps.find((one) => one.layer === layer)
@@ -97,22 +107,24 @@ function headOf(every, { layer, head }) {
 function Inline({ seen }) {
   const [selection, set] = useState({ ...DEFAULTS, ...seen.drawn })
   const change = (part) => set((old) => ({ ...old, ...part }))
-  const { result = {}, heads } = seen
+  const { heads } = seen
+  const result = useMemo(() => resultOf(seen), [])
   const attention = seen.attention ?? heads
   const groups = useMemo(() => (attention ? groupsOf(attention) : []), [])
   const first = groups.filter(({ kind }) => kind.name === groups[0].kind.name).length - 1 // the last layer of its kind
   const [place, choose] = useState(first)
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
   const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
-  const objects = useObjects(found, selection, change)
+  const objects = useObjects(result.entities ?? result.ranked ?? found, selection, change)
   const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
   const [written, mark] = useState(null) // a token of the answer that is no row of the map
   const Answer = viewOf(result)
   const every = useMemo(() => everyOf(heads, groups[place]?.kind), [place])
+  const { title } = taskOf({ ...seen, endpoints: result.ranked?.[0].score === undefined ? [] : ['rerank'] })
   const many = every && Math.max(...every.unpacked.map((map) => map.heads)) > NARROW
   const names = ['inline', many && 'many', (Answer || (every && !many)) && 'beside'].filter(Boolean).join(' ')
   return html`
-    <header><h1>${seen.model}</h1><small>${taskOf(seen).title} ${seen.about}</small></header>
+    <header><h1>${seen.model}</h1><small>${title} ${seen.about}</small></header>
     <main class=${names}>
       ${Answer && html`<section id="answer" aria-label="Answer">
         <h2>Answer</h2>
@@ -120,9 +132,9 @@ function Inline({ seen }) {
           pinned=${rows ? pinnedOf(selection) : written}
           pin=${rows ? (row) => change({ row: rowNamed(row) }) : mark} />
       </section>`}
-      ${groups.length > 0 && html`<${Looked} seen=${seen} attention=${attention} groups=${groups} every=${every}
-        place=${place} choose=${(at) => (choose(at), pick(null), change({ row: '' }))} chosen=${chosen} pick=${pick}
-        selection=${selection} change=${change} found=${found} objects=${objects} />`}
+      ${groups.length > 0 && html`<${Looked} seen=${{ ...seen, result }} attention=${attention} groups=${groups}
+        every=${every} place=${place} choose=${(at) => (choose(at), pick(null), change({ row: '' }))}
+        chosen=${chosen} pick=${pick} selection=${selection} change=${change} found=${found} objects=${objects} />`}
       ${!groups.length && html`<${Sent} ...${seen} />`}
       ${every && html`<section id="heads" aria-label="Every head">
         <${EveryHead} maps=${every.unpacked} figures=${every.figures} kind=${every.kind}
@@ -160,9 +172,9 @@ function Looked({
   const { every: all, row } = rowSeen(group, pinned)
   const look = useMemo(() => {
     const heads = one ? String(one.head) : selection.heads
-    const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, heads, found)
+    const whole = lookOf(seen, one ? seen.heads : attention, group, pinned, heads, found, objects.shown)
     return one && whole.panels ? { ...whole, panels: [{ ...whole.panels[one.head], label: '' }] } : whole
-  }, [place, chosen, group.kind.key === 'image' ? row : null])
+  }, [place, chosen, group.kind.key === 'image' ? row : seen.result.entities ? objects.shown : null])
   const shared = { look, selection, change }
   const image = group.kind.key === 'image'
   const text = () => (group.kind.query === 'object'
@@ -206,6 +218,6 @@ function Looks({ looks }) {
     <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Passages })
+arrive({ Marked, Ranked })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))

@@ -3,9 +3,11 @@ import { Curves } from './curves.js'
 import { WhatWasFed } from './fed.js'
 import { Guide } from './guide.js'
 import { Inside } from './inside.js'
+import { Labels } from './labels.js'
 import { arrive } from './lazy.js'
-import { Passages } from './passages.js'
+import { Marked } from './marked.js'
+import { Ranked } from './ranked.js'
 import { Several } from './several.js'
 import { Share } from './share.js'
 
-arrive({ Curves, Guide, Inside, Passages, Several, Share, WhatWasFed, copyLook })
+arrive({ Curves, Guide, Inside, Labels, Marked, Ranked, Several, Share, WhatWasFed, copyLook })

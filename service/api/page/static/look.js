@@ -113,8 +113,11 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
   const written = answer.results?.[0].tokens ?? []
   const merged = Boolean(options.merge)
   const { pair } = answer.input
-  const { row } = taskOf(model)
-  const seen = textLook(attention, kind, { text, pair, row, written, heads, mask: model.inputs.mask, merged, found })
+  const { row, items } = taskOf(model)
+  const all = (answer.results && items?.(answer.results[0])) ?? []
+  const about = (all.find(({ object }) => String(object) === selection.object) ?? all[0])?.tokens?.[0]
+  const { mask } = model.inputs
+  const seen = textLook(attention, kind, { text, pair, row, written, heads, mask, merged, found, about })
   const { method, against } = attention
   const other = { text: answer.input.pair ?? '', written: [], heads, merged }
   return { ...seen, opposite: against?.maps ? textLook({ ...against, method }, kind, other) : null }

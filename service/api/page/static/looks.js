@@ -14,7 +14,8 @@ export const mapsOf = (attention) =>
 
 /** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
 const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
-  [target?.object, target?.mask, target?.label, targets?.map(({ position, text }) => [position, text])]))
+  [target?.object ?? target?.entity, target?.mask, target?.label,
+    targets?.map(({ position, text }) => [position, text])]))
 
 /**
  * Return the objects that are found in an image, surest first, each once: `answered` says which, or without an answer
@@ -75,7 +76,9 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * names all that is explained, `about` is the row that the answer is about, `start` the place of the first row on its
  * axis.
  */
-export function textLook(attention, kind, { text, pair, row: score, written, heads, mask, merged, found = [] }) {
+export function textLook(attention, kind, {
+  text, pair, row: score, written, heads, mask, merged, found = [], about = 0,
+}) {
   const { method } = attention
   const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
   const maps = mapsOf(attention)
@@ -101,18 +104,19 @@ export function textLook(attention, kind, { text, pair, row: score, written, hea
   const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
   const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
   const apart = method === 'relevance' && kind.name !== 'cross' && !whole
-  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask)
+  if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask, merged)
   const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
   const start = own.find(({ span }) => span)?.span[0] ?? behind
   const continued = generated && !axes.source
+  const same = !values && !some && !numbers && kind.query === kind.key
   const until = continued ? [...text].slice(0, start).join('') : '' // the answer's first word, which may begin here
   return {
     rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
     signed: maps[0].signed,
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : until + answer, pair,
-    start: first, about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : 0,
-    same: !values && !some && !numbers && kind.query === kind.key,
+    start: first, same,
+    about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
     numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
@@ -151,8 +155,8 @@ function seriesOf(map, heads, skip) {
   return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
 }
 
-/** Take the 1 off that each row of relevance starts with: at its class token, its mask, or its own token. */
-function takeIdentity(values, rows, columns, maps, mask) {
+/** Take the 1 off that each row of relevance starts with: at its class token, mask, entity, or its own token. */
+function takeIdentity(values, rows, columns, maps, mask, merged) {
   const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
   rows.forEach((_, row) => {
     const line = values.subarray(row * columns.length, (row + 1) * columns.length)
@@ -160,6 +164,7 @@ function takeIdentity(values, rows, columns, maps, mask) {
     const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
     const own = target?.object !== undefined ? target.object
       : !target ? line.findLastIndex((value) => value > 0)
+      : 'entity' in target ? (merged ? hottest : target.position)
       : 'mask' in target ? masks[target.mask] ?? hottest : 0
     if (own >= 0) line[own] = Math.max(0, line[own] - 1)
   })

@@ -47,6 +47,7 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
     : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
     : JSON.stringify(inputs)
   const method = endpoint.replace('-', '_') + (both ? '_batch' : '')
+  if (given.labels?.length > 1) given.attention = { method: attention, target: given.labels[part] } // its pair is kept
   const found = texts ? 'ranked' : both ? 'answer, other' : 'answer'
   const address = addressOf('').replace(/\/$/, '')
   return [

@@ -64,7 +64,7 @@ export async function question(model, input, selection, signal, show) {
   const request = requestOf(model, input, options)
   if (!show || !task.streams || (options.num_beams ?? 1) > 1) {
     const { body, milliseconds, bytes } = await ask(request.path, { ...request.init, signal })
-    const results = task.read?.(body.results, input) ?? body.results
+    const results = task.read?.(body, input, options) ?? body.results
     return { id: body.id, model, input, results, request, milliseconds, bytes }
   }
   return streamed(model, input, { ...options, stream: true }, request, signal, show)

@@ -20,7 +20,7 @@ export function requestOf(model, input, options) {
     return { path: query ? `${path}?${query}` : path, init: posted(input.blob, type) }
   }
   const { text, pair } = input
-  const asked = task.asks?.(text, pair) ?? { inputs: pair ? task.inputs(text, pair) : text }
+  const asked = task.asks?.(text, pair, options) ?? { inputs: pair ? task.inputs(text, pair) : text }
   return { path, init: posted(JSON.stringify({ ...asked, ...options }), 'application/json') }
 }
 

@@ -11,7 +11,8 @@ export const DEFAULTS = {
   other: '', than: '', // what it is compared with: the second image, and the third image or text
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
-  object: '', threshold: '', // of a detector: the object that is pinned, and the probability from which one is found
+  object: '', threshold: '', // what is pinned of several answers, and the probability from which an object is found
+  labels: '', template: '', multi: '', aggregate: '', // labels to choose among, and how tokens become entities
   view: '', order: 'index', own: '', special: '', keep: '1', only: '', log: '', zoom: '1', // how it is drawn
   colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
   compare: '', with: '', covered: '', // with another method, layer, model or input
@@ -35,7 +36,7 @@ export const aboutAnother = (part) => ({
 export const aboutModel = (model, kept = {}) => ({
   ...aboutAnother({
     ...kept, model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean',
-    method: '', threshold: '',
+    method: '', threshold: '', labels: '', template: '', multi: '', aggregate: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })

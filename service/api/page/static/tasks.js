@@ -2,6 +2,7 @@ import { Classes, GenerationOptions, Masks, Vector, Written } from './answer.js'
 import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
+import { Select } from './select.js'
 import { linesOf, percent, short } from './values.js'
 import { RATHER } from './words.js'
 
@@ -135,6 +136,21 @@ const WRITTEN = { // `streams`: it comes token by token
   }),
   said: ({ text }) => text ?? '',
 }
+/** Return a view, or options, that are loaded when they are first wanted. */
+const later = (part) => (props) => html`<${Later} part=${part} ...${props} />`
+
+const RANKED = { // several answers about the text, best first, each of the text and a `pair` of its own
+  ...CLASSES,
+  field: 'ranked',
+  View: later('Ranked'),
+  items: ({ ranked = [] }) => ranked,
+  shown(answer, { object }) {
+    const { ranked = [] } = answer.results[0]
+    const { id, pair } = ranked.find((one) => String(one.object) === object) ?? ranked[0] ?? {}
+    return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
+  },
+}
+
 /** Return the examples of a ranking: those of one query together. */
 function rankedTogether(examples) {
   const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
@@ -142,9 +158,7 @@ function rankedTogether(examples) {
 }
 
 const RANKING = { // of a model with one label: the second text are passages, each in a line of its own
-  ...CLASSES,
-  field: 'passages',
-  View: (props) => html`<${Later} part="Passages" ...${props} />`,
+  ...RANKED,
   endpoint: 'rerank',
   title: 'Which passages answer the query?',
   first: 'Query',
@@ -154,30 +168,84 @@ const RANKING = { // of a model with one label: the second text are passages, ea
   row: 'score',
   examples: rankedTogether,
   asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
-  read(results, { pair }) {
+  read({ results }, { pair }) {
     const texts = linesOf(pair)
-    return [{ passages: results.map((one) => ({ ...one, object: one.index, text: texts[one.index] })) }]
-  },
-  items: ({ passages }) => passages,
-  shown(answer, { object }) {
-    const { passages } = answer.results[0]
-    const { id, text } = passages.find((one) => String(one.object) === object) ?? passages[0]
-    return { ...answer, id, input: { ...answer.input, pair: text } }
+    const passage = ({ id, index, score }) => ({ object: index, id, score, text: texts[index], pair: texts[index] })
+    return [{ ranked: results.map(passage) }]
   },
   named: () => 'the score',
   prints: ['for one in ranked:', '    print(one.score, one.text)'],
-  best: ({ passages: [best] }) => ({ name: best.text, score: best.score }),
-  said: ({ passages }) => `Of ${passages.length} the best, at ${short(passages[0].score)}: ${passages[0].text}`,
+  best: ({ ranked: [best] }) => ({ name: best.text, score: best.score }),
+  said: ({ ranked }) => `Of ${ranked.length} the best, at ${short(ranked[0].score)}: ${ranked[0].text}`,
 }
+const PAIRS = {
+  ...CLASSES,
+  second: 'Second text, for a model of pairs',
+  inputs: (text, pair) => ({ text, text_pair: pair }),
+}
+const TEMPLATE = 'This example is {}.' // the service's own
+const CHOOSING = { // of a model of entailment: where a selection has labels, each is put into a sentence of its own
+  ...PAIRS,
+  title: 'Does the second text follow from the first, or which label fits?',
+  items: RANKED.items,
+  shown: RANKED.shown,
+  Options: later('Labels'),
+  options: (model, { labels, template, multi }) => (labels
+    ? { labels: labels.split('\n'), ...(template && { template }), ...(multi && { multi_label: true }) } : {}),
+  asks: (text, pair, { labels }) => labels && { inputs: text },
+  read({ id, results: [result] }, input, { labels, template = TEMPLATE }) {
+    const choice = ({ index, label, probability }) => ({
+      object: index, id: labels.length > 1 ? `${id}.${index}` : id, share: probability, text: label,
+      pair: template.replace('{}', () => label),
+    })
+    return [labels ? { ranked: result.labels.map(choice) } : result]
+  },
+  explained: (model, selection, method) => (selection.labels ? {} : CLASSES.explained(model, selection, method)),
+  named: ({ ranked, labels }, { target }, { object }) => (ranked
+    ? (ranked.find((one) => String(one.object) === object) ?? ranked[0]).text
+    : CLASSES.named({ labels }, { target })),
+  best: ({ ranked, labels }) => (ranked ? { name: ranked[0].text, share: ranked[0].share } : CLASSES.best({ labels })),
+}
+
+/** Return the number of the entity that is pinned, as what is explained; without one, the service takes the surest. */
+const entityOf = ({ object, aggregate }) =>
+  ({ ...(object !== '' && { target: Number(object) }), ...(aggregate && { aggregate }) })
+
+const ENTITIES = {
+  ...CLASSES,
+  field: 'entities',
+  View: later('Marked'),
+  Options: ({ selection, change }) => html`<${Select} words="Tokens become entities" name="aggregate"
+    values=${AGGREGATES} chosen=${selection.aggregate}
+    choose=${(aggregate) => change({ aggregate, object: '' })} />`,
+  options: (model, { aggregate }) => (aggregate ? { aggregate } : {}),
+  read: ({ results: [{ entities, ...rest }] }, { text }) =>
+    [{ ...rest, text, entities: entities.map((one, object) => ({ ...one, object })) }],
+  items: ({ entities }) => [...entities].sort((one, other) => other.probability - one.probability),
+  prints: ['for one in answer.entities:', '    print(one.label, one.text)'],
+  explained: (model, selection) => entityOf(selection),
+  scored: (model, selection, { queries, about = 0 }) => ({
+    ...entityOf(selection),
+    ...(queries !== undefined && { queries: selection.row === '' ? about : rowOf(selection) }),
+  }),
+  named: ({ entities }, { entity, label }) => entities?.[entity]?.text ?? label,
+  best: ({ entities }) => ({
+    name: entities.map(({ text, label }) => `${text} (${label})`).join(', ') || 'nothing',
+    share: entities.length ? Math.min(...entities.map(({ probability }) => probability)) : undefined,
+  }),
+  said({ entities }) {
+    return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
+  },
+}
+const AGGREGATES = [
+  ['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
+  ['average', 'words, by the mean'], ['max', 'words, by the surest token'],
+]
 const TASKS = { // `title` is the question, `second` what a second text is
   'image-classification': { ...CLASSES, title: 'What is in the image?' },
   'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
-  'text-classification': {
-    ...CLASSES,
-    title: 'What kind of text is it?',
-    second: 'Second text, for a model of pairs',
-    inputs: (text, pair) => ({ text, text_pair: pair }),
-  },
+  'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
+  'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
   'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
   'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
   'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
@@ -186,8 +254,8 @@ const TASKS = { // `title` is the question, `second` what a second text is
 }
 
 /** Return what the page knows of a model's task. */
-export const taskOf = ({ task, endpoints }) =>
-  (endpoints?.includes(RANKING.endpoint) ? RANKING : TASKS[task] ?? { ...CLASSES, title: task })
+export const taskOf = ({ task, endpoints, zero_shot: chooses }) => (endpoints?.includes(RANKING.endpoint) ? RANKING
+  : chooses ? CHOOSING : TASKS[task] ?? { ...CLASSES, title: task })
 
 /** Return the view of an answer; nothing where it holds attention alone. */
-export const viewOf = (result) => [RANKING, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
+export const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
