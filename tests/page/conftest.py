@@ -116,10 +116,10 @@ def needed():
 
 @pytest.fixture(scope="session")
 def encoders(needed):
-    """The folders of the artifacts of small BERTs that rank texts, tag them, and say whether one entails another."""
+    """The folders of the artifacts of small BERTs that rank, tag, answer, and say whether a text entails another."""
     from tests.samples.checkpoints import artifact_of  # needs the reference libraries, which take seconds to import
 
-    return [artifact_of(name) for name in ("bert-rank", "bert-tags", "bert-nli")]
+    return [artifact_of(name) for name in ("bert-rank", "bert-tags", "bert-answer", "bert-nli")]
 
 
 @pytest.fixture(scope="session")

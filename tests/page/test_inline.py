@@ -68,6 +68,14 @@ def test_a_ranked_text_is_shown_with_its_score(offline, connected, tmp_path):
     assert "Which passages answer the query?" in page.inner_text("header")
 
 
+def test_answers_to_a_question_are_listed(offline, connected, tmp_path):
+    answer = connected["bert-answer"].answer("a cat", "the red dog sat", top_k=2)
+    page = offline.begin(saved(answer, tmp_path))
+    page.wait_for_selector("#look")
+    shown = page.locator("#answer .ranked button > span:first-child").all_inner_texts()
+    assert shown == [one.text for one in answer.answers]
+
+
 def test_a_picture_lies_under_its_heat(offline, answers, tmp_path):
     page = offline.begin(saved(answers["digits"], tmp_path))
     canvas = page.locator("#look canvas").first

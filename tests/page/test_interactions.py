@@ -625,6 +625,7 @@ def test_the_request_is_shown_as_code_that_runs(go, tmp_path):
         ({"model": "bert", "text": "a cat sat", "pair": "the dog", "method": "raw"}, "'label': ", None),
         ({"model": "bert-rank", "text": 'a "cat"', "pair": "a dog\nthe cat", "object": "1"}, "0.", None),
         ({"model": "bert-tags", "text": "the cat", "aggregate": "first"}, "", None),
+        ({"model": "bert-answer", "text": "a cat", "pair": 'the "dog" sat'}, "0.", None),
         ({"model": "bert-nli", "text": "the cat", "labels": "a\nb", "multi": "1", "object": "1"}, "'labels': ", None),
         ({"model": "minilm", "text": 'a "cat"', "pair": "two\ndogs", "method": "libra"}, "'embedding': ", None),
         ({"model": "dates-mlm", "example": "0"}, "'candidates': ", None),

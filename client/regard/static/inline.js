@@ -1075,22 +1075,22 @@ return [...parts, { text: cut(end) }].filter(({ text: own }) => own)
 
 
 
-function Marked({ results: [{ entities, text }], objects: { shown, pinned, hover, pin } }) {
+function Marked({ results: [{ entities, text }], objects: { shown, pinned, hover, pin }, what = 'Entities' }) {
 if (!entities.length) return html`<p class="nothing">Nothing found.</p>`
-const labels = [...new Set(entities.map(({ label }) => label))]
+const colours = [...new Set(entities.map(({ label }) => label))]
 const mark = ({ object, label, probability }, own) => html`<button type="button" key=${object} data-object=${object}
 class=${object === shown ? 'shown' : ''} aria-pressed=${String(object === pinned)} title=${percent(probability)}
-style=${{ '--tint': SERIES[labels.indexOf(label) % SERIES.length] }}
+style=${{ '--tint': SERIES[colours.indexOf(label) % SERIES.length] }}
 onPointerEnter=${() => hover(object)} onPointerLeave=${() => hover(null)}
 onFocus=${() => hover(object)} onBlur=${() => hover(null)} onClick=${() => pin(object)}
 >${own}<small>${label}</small></button>`
 const one = entities.find(({ object }) => object === shown)
 return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
 <${Roving} class="marked" dir=${directionOf([{ text }])}
-aria-label="Entities in the text; arrow keys move over them, Enter pins one">
+aria-label=${`${what} in the text; arrow keys move over them, Enter pins one`}>
 ${pieces(text, entities).map((piece) => (piece.mark ? mark(piece.mark, piece.text) : piece.text))}
 <//>
-${one && html`<p class="quiet">“${one.text}”: ${one.label}, ${percent(one.probability)}</p>`}
+${one && what === 'Entities' && html`<p class="quiet">“${one.text}”: ${one.label}, ${percent(one.probability)}</p>`}
 </div>`
 }
 
@@ -1301,7 +1301,8 @@ title: 'Which passages answer the query?',
 first: 'Query',
 second: 'Passages, one a line',
 needs: true,
-lines: 6,
+lines: true,
+rows: 6,
 row: 'score',
 examples: rankedTogether,
 asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
@@ -1374,6 +1375,29 @@ said({ entities }) {
 return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
 },
 }
+const ANSWERS = {
+...CLASSES,
+field: 'answers',
+View: later('Spans'),
+first: 'Question',
+second: 'Context',
+needs: true,
+rows: 6,
+options: () => ({ top_k: MOST_ANSWERS }),
+asks: (question, context) => ({ inputs: { question, context } }),
+read: ({ results: [{ answers, ...rest }] }, { pair }) =>
+[{ ...rest, context: pair, answers: answers.map((one, object) => ({ ...one, object })) }],
+items: ({ answers }) => answers,
+prints: ['for one in answer.answers:', '    print(one.score, one.text)'],
+explained: (model, { object }) => ({ target: Number(object) }),
+scored: (model, selection, { queries }) => ({
+target: { answer: Number(selection.object), part: rowOf(selection) ? 'end' : 'start' },
+...(queries !== undefined && { queries: rowOf(selection) }),
+}),
+named: (result, { part = 'answer' }) => `the ${part}`,
+best: ({ answers: [best] }) => best && { name: best.text, share: best.score },
+}
+const MOST_ANSWERS = 3
 const AGGREGATES = [
 ['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
 ['average', 'words, by the mean'], ['max', 'words, by the surest token'],
@@ -1383,6 +1407,7 @@ const TASKS = {
 'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
 'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
 'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
+'question-answering': { ...ANSWERS, title: 'What answers the question?' },
 'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
 'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
 'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
@@ -1502,7 +1527,9 @@ list.current.querySelector(`[data-at="${next}"]`)?.focus()
 }
 event.preventDefault()
 }
-return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+const named = tokens.every(({ span, special }) => !span && special === undefined)
+const form = chips ? 'chips' : named ? 'named' : ''
+return html`<div ref=${list} class=${`tokens ${form}`} role="group" aria-label=${label}
 dir=${directionOf(tokens)}
 onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
 onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
@@ -1922,6 +1949,32 @@ ${objects.length > 0 && html`<${Boxes} objects=${objects} frame=${frame} marked=
 
 return { frameOf, coldest, groundOf, drawPicture, Picture }
 })($boxes_js, $canvas_js, $colours_js, $preact_js, $values_js)
+const $spans_js = (({ Marked }, { html }, { Ranked }) => {
+
+
+
+
+
+function apart(answers, first) {
+const order = [...answers].sort((one, other) => (other.object === first) - (one.object === first))
+const over = (one, { start, end }) => one.start < end && start < one.end
+return order.reduce((kept, one) =>
+(one.start === one.end || kept.some((other) => over(one, other)) ? kept : [...kept, one]), [])
+}
+
+
+function Spans({ results: [{ answers, context }], before, objects }) {
+const ranked = (some) => some?.map(({ object, text, score }) => ({ object, text, share: score }))
+const marks = apart(answers, objects.shown).map((one) =>
+({ ...one, label: String(one.object + 1), probability: one.score }))
+return html`
+<${Marked} results=${[{ entities: marks, text: context }]} objects=${objects} what="Answers" />
+<${Ranked} results=${[{ ranked: ranked(answers) }]} before=${before && [{ ranked: ranked(before[0].answers) }]}
+objects=${objects} />`
+}
+
+return { apart, Spans }
+})($marked_js, $preact_js, $ranked_js)
 const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS, STATES }) => {
 
 
@@ -2491,7 +2544,7 @@ return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.h
 
 
 const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
-[target?.object ?? target?.entity, target?.mask, target?.label,
+[target?.object ?? target?.entity ?? target?.answer, target?.mask, target?.label,
 targets?.map(({ position, text }) => [position, text])]))
 
 
@@ -2572,7 +2625,7 @@ const whole = explains && !target && !targets
 const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
 const some = !target && !whole && queries !== (targets ? own : asked).length
 const single = targets && (merged || some)
-const explained = ({ object, label }) => axes.object?.[object] ?? { text: score ?? label, span: null }
+const explained = ({ object, part, label }) => axes.object?.[object] ?? { text: part ?? score ?? label, span: null }
 const rows = target ? maps.map((map) => explained(map.target))
 : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
 : some && named ? named.map((row) => asked[row])
@@ -2641,7 +2694,7 @@ const { target } = maps[row] ?? {}
 const hottest = line.indexOf(largest(line))
 const own = target?.object !== undefined ? target.object
 : !target ? line.findLastIndex((value) => value > 0)
-: 'entity' in target ? (merged ? hottest : target.position)
+: 'entity' in target || 'part' in target ? (merged ? hottest : target.position)
 : 'mask' in target ? masks[target.mask] ?? hottest : 0
 if (own >= 0) line[own] = Math.max(0, line[own] - 1)
 })
@@ -3207,7 +3260,8 @@ point=${(row) => objects.hover(row === null || !numbers ? null : numbers[row])} 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { Spans }, { PartsView }, { taskOf, viewOf }, { TextView }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+
 
 
 
@@ -3302,8 +3356,11 @@ return bitmap
 
 
 function resultOf({ result = {}, text }) {
-const { entities, index, score } = result
+const { entities, answers, context, index, score } = result
 if (entities) return { text, ...result, entities: entities.map((one, object) => ({ object, ...one })) }
+if (answers && context === undefined) {
+return { ranked: answers.map((one, object) => ({ object, text: one.text, share: one.score })) }
+}
 if (score === undefined) return result
 return { ranked: [{ object: index, score, text: result.text }] }
 }
@@ -3325,7 +3382,7 @@ const first = groups.filter(({ kind }) => kind.name === groups[0].kind.name).len
 const [place, choose] = useState(first)
 const [chosen, pick] = useState(null)
 const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
-const objects = useObjects(result.entities ?? result.ranked ?? found, selection, change)
+const objects = useObjects(result.entities ?? result.answers ?? result.ranked ?? found, selection, change)
 const rows = rowsAnswer(groups[place], attention, result)
 const [written, mark] = useState(null)
 const Answer = viewOf(result)
@@ -3428,9 +3485,9 @@ ${looks.length > 1 && html`<${Roving} class="row looks" aria-label="Looks">${loo
 <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Marked, Ranked })
+arrive({ Marked, Ranked, Spans })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))
 
 return {  }
-})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $states_view_js, $tasks_js, $text_view_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $spans_js, $states_view_js, $tasks_js, $text_view_js, $words_js)

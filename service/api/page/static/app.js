@@ -49,7 +49,7 @@ function useModelNamed(chosen, model, change) {
 function keptFor(next, { text, pair, id }, input, typed) {
   if (next.inputs.width) return input?.bitmap && id ? { id } : {}
   const own = typed || text
-  return own ? { text: own, pair } : {}
+  return own && (pair || !taskOf(next).needs) ? { text: own, pair } : {}
 }
 
 /** Return what the buttons of the first minute can do with what is drawn. */

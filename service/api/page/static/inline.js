@@ -12,6 +12,7 @@ import { Ranked } from './ranked.js'
 import { Roving } from './roving.js'
 import { Select } from './select.js'
 import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
+import { Spans } from './spans.js'
 import { PartsView } from './states_view.js'
 import { taskOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
@@ -92,8 +93,11 @@ function useBitmap(address) {
 
 /** Return a result as views take it: the client has those of the service. */
 function resultOf({ result = {}, text }) {
-  const { entities, index, score } = result
+  const { entities, answers, context, index, score } = result
   if (entities) return { text, ...result, entities: entities.map((one, object) => ({ object, ...one })) }
+  if (answers && context === undefined) { // it stands in the text that was sent, behind the question
+    return { ranked: answers.map((one, object) => ({ object, text: one.text, share: one.score })) }
+  }
   if (score === undefined) return result
   return { ranked: [{ object: index, score, text: result.text }] }
 }
@@ -115,7 +119,7 @@ function Inline({ seen }) {
   const [place, choose] = useState(first)
   const [chosen, pick] = useState(null) // {layer, head}: one that is shown large
   const found = useMemo(() => (attention ? foundIn(attention, result.objects) : result.objects ?? []), [])
-  const objects = useObjects(result.entities ?? result.ranked ?? found, selection, change)
+  const objects = useObjects(result.entities ?? result.answers ?? result.ranked ?? found, selection, change)
   const rows = rowsAnswer(groups[place], attention, result) // else a row is no token that was written
   const [written, mark] = useState(null) // a token of the answer that is no row of the map
   const Answer = viewOf(result)
@@ -218,6 +222,6 @@ function Looks({ looks }) {
     <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Marked, Ranked })
+arrive({ Marked, Ranked, Spans })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))

@@ -14,7 +14,7 @@ export function TextInput({ model, input, take, typed }) {
     setText(input?.text ?? '')
     setPair(input?.pair ?? '')
   }, [input?.text, input?.pair])
-  const { first = 'Text', second, needs, lines } = taskOf(model)
+  const { first = 'Text', second, needs, lines, rows } = taskOf(model)
   typed.current = text === (input?.text ?? '') ? '' : text
   const send = (event) => {
     event.preventDefault()
@@ -27,13 +27,13 @@ export function TextInput({ model, input, take, typed }) {
     event.preventDefault()
     event.target.form.requestSubmit() // which says what is missing
   }
-  const field = (id, value, set, rows = 2) => html`<textarea
-    id=${id} required=${id === 'text' || needs} rows=${rows} dir="auto" spellcheck=${false} autocomplete="off"
+  const field = (id, value, set, high = 2) => html`<textarea
+    id=${id} required=${id === 'text' || needs} rows=${high} dir="auto" spellcheck=${false} autocomplete="off"
     value=${value} onInput=${({ target }) => set(target.value)} onKeyDown=${enter}></textarea>`
   return html`
     <form onSubmit=${send}>
       <label>${first} ${field('text', text, setText)}</label>
-      ${second && html`<label>${second} ${field('pair', pair, setPair, lines)}</label>`}
+      ${second && html`<label>${second} ${field('pair', pair, setPair, rows)}</label>`}
       ${model.inputs.mask && html`<p class="quiet">${model.inputs.mask} stands for what is missing.</p>`}
       <button id="ask">Ask</button>
     </form>`

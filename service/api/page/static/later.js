@@ -9,5 +9,6 @@ import { Marked } from './marked.js'
 import { Ranked } from './ranked.js'
 import { Several } from './several.js'
 import { Share } from './share.js'
+import { Spans } from './spans.js'
 
-arrive({ Curves, Guide, Inside, Labels, Marked, Ranked, Several, Share, WhatWasFed, copyLook })
+arrive({ Curves, Guide, Inside, Labels, Marked, Ranked, Several, Share, Spans, WhatWasFed, copyLook })

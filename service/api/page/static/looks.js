@@ -14,7 +14,7 @@ export const mapsOf = (attention) =>
 
 /** Return what maps explain, in letters: the same of two looks that explain the same answer, or none. */
 const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
-  [target?.object ?? target?.entity, target?.mask, target?.label,
+  [target?.object ?? target?.entity ?? target?.answer, target?.mask, target?.label,
     targets?.map(({ position, text }) => [position, text])]))
 
 /**
@@ -95,7 +95,7 @@ export function textLook(attention, kind, {
   const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
   const some = !target && !whole && queries !== (targets ? own : asked).length
   const single = targets && (merged || some) // tokens, where the axis has words
-  const explained = ({ object, label }) => axes.object?.[object] ?? { text: score ?? label, span: null }
+  const explained = ({ object, part, label }) => axes.object?.[object] ?? { text: part ?? score ?? label, span: null }
   const rows = target ? maps.map((map) => explained(map.target))
     : whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
     : some && named ? named.map((row) => asked[row])
@@ -155,7 +155,7 @@ function seriesOf(map, heads, skip) {
   return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
 }
 
-/** Take the 1 off that each row of relevance starts with: at its class token, mask, entity, or its own token. */
+/** Take the 1 off that each row of relevance starts with: at its class token, mask, entity, end, or its own token. */
 function takeIdentity(values, rows, columns, maps, mask, merged) {
   const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
   rows.forEach((_, row) => {
@@ -164,7 +164,7 @@ function takeIdentity(values, rows, columns, maps, mask, merged) {
     const hottest = line.indexOf(largest(line)) // where nobody says what a mask is
     const own = target?.object !== undefined ? target.object
       : !target ? line.findLastIndex((value) => value > 0)
-      : 'entity' in target ? (merged ? hottest : target.position)
+      : 'entity' in target || 'part' in target ? (merged ? hottest : target.position)
       : 'mask' in target ? masks[target.mask] ?? hottest : 0
     if (own >= 0) line[own] = Math.max(0, line[own] - 1)
   })

@@ -44,6 +44,7 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
   const { inputs, query: wanted, texts, ...given } = file ? { inputs: file, ...numbersOf(query) } : JSON.parse(body)
   const both = Array.isArray(inputs) // two texts
   const text = texts ? `${JSON.stringify(wanted)}, ${JSON.stringify(texts)}`
+    : inputs.question ? `${JSON.stringify(inputs.question)}, ${JSON.stringify(inputs.context)}`
     : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
     : JSON.stringify(inputs)
   const method = endpoint.replace('-', '_') + (both ? '_batch' : '')

@@ -164,7 +164,8 @@ const RANKING = { // of a model with one label: the second text are passages, ea
   first: 'Query',
   second: 'Passages, one a line',
   needs: true,
-  lines: 6,
+  lines: true,
+  rows: 6,
   row: 'score',
   examples: rankedTogether,
   asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
@@ -237,6 +238,29 @@ const ENTITIES = {
     return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
   },
 }
+const ANSWERS = {
+  ...CLASSES,
+  field: 'answers',
+  View: later('Spans'),
+  first: 'Question',
+  second: 'Context',
+  needs: true,
+  rows: 6,
+  options: () => ({ top_k: MOST_ANSWERS }),
+  asks: (question, context) => ({ inputs: { question, context } }),
+  read: ({ results: [{ answers, ...rest }] }, { pair }) =>
+    [{ ...rest, context: pair, answers: answers.map((one, object) => ({ ...one, object })) }],
+  items: ({ answers }) => answers,
+  prints: ['for one in answer.answers:', '    print(one.score, one.text)'],
+  explained: (model, { object }) => ({ target: Number(object) }), // both ends of it
+  scored: (model, selection, { queries }) => ({
+    target: { answer: Number(selection.object), part: rowOf(selection) ? 'end' : 'start' },
+    ...(queries !== undefined && { queries: rowOf(selection) }),
+  }),
+  named: (result, { part = 'answer' }) => `the ${part}`,
+  best: ({ answers: [best] }) => best && { name: best.text, share: best.score },
+}
+const MOST_ANSWERS = 3
 const AGGREGATES = [
   ['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
   ['average', 'words, by the mean'], ['max', 'words, by the surest token'],
@@ -246,6 +270,7 @@ const TASKS = { // `title` is the question, `second` what a second text is
   'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
   'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
   'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
+  'question-answering': { ...ANSWERS, title: 'What answers the question?' },
   'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
   'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
   'text-generation': { ...WRITTEN, title: 'How does the text go on?' },

@@ -100,7 +100,9 @@ export function TokenList({
     }
     event.preventDefault() // nothing scrolls
   }
-  return html`<div ref=${list} class=${`tokens${chips ? ' chips' : ''}`} role="group" aria-label=${label}
+  const named = tokens.every(({ span, special }) => !span && special === undefined) // they are of no text
+  const form = chips ? 'chips' : named ? 'named' : ''
+  return html`<div ref=${list} class=${`tokens ${form}`} role="group" aria-label=${label}
     dir=${directionOf(tokens)}
     onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${() => onHover(null)}
     onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || onHover(null)}
