@@ -18,7 +18,6 @@ TESTED_ELSEWHERE = {
     "client/regard/__init__.py": "tests/client/regard/test_errors.py",
     "client/regard/__main__.py": "tests/client/regard/test_command.py",
     "client/regard/tasks/__init__.py": "tests/client/regard/test_service.py",
-    "client/regard/tasks/classification.py": "tests/client/regard/test_results.py",
     "client/regard/tasks/embedding.py": "tests/client/regard/test_results.py",
     "client/regard/tasks/fill_mask.py": "tests/client/regard/test_results.py",
     "client/regard/tasks/ranking.py": "tests/client/regard/test_comparing.py",

@@ -97,7 +97,7 @@ def predictions(
             read_result(
                 task.result,
                 entry,
-                Asked(model, one, kept, (entry if len(given) > 1 else found)["id"], client, repeatable),
+                Asked(model, _explained(one, entry), kept, entry.get("id", found["id"]), client, repeatable),
             )
             for entry, one in entries
         ]
@@ -107,8 +107,15 @@ def predictions(
     return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 
 
-def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int, list[Encoded]]]:
+def _explained(given: Encoded, entry: Json) -> Encoded:
+    """Return what attention is of: an input, or its pair with the sentence of a label."""
+    return encode((given.json, entry["hypothesis"]), image=False) if "hypothesis" in entry else given
+
+
+def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iterator[tuple[int, list[Encoded]]]:
     """Yield inputs in as few requests as the model's limits allow, each with the place of its first among all inputs.
+
+    Every input counts as `each`.
 
     Raises BadInput with the place of an input that cannot be sent.
     """
@@ -120,10 +127,11 @@ def batches(model: Description, inputs: Iterable[object]) -> Iterator[tuple[int,
             encoded = encode(one, image=model.takes_images)
         except BadInput as error:
             raise BadInput(f"inputs[{place}]: {error}") from error
-        if batch and (len(batch) == min(model.max_inputs, MOST_INPUTS) or size + encoded.size > BODY_BYTES):
+        full = (len(batch) + 1) * each > min(model.max_inputs, MOST_INPUTS)
+        if batch and (full or size + encoded.size * each > BODY_BYTES):
             yield start, batch
             batch, size, start = [], 0, place
-        batch, size = [*batch, encoded], size + encoded.size
+        batch, size = [*batch, encoded], size + encoded.size * each
     if batch:
         yield start, batch
 

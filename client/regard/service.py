@@ -280,7 +280,7 @@ class Model:
 
     def _all(self, task: Task[R], given: Iterable[object], options: Json) -> list[R]:
         found = list[R]()
-        for start, batch in calls.batches(self.description, given):
+        for start, batch in calls.batches(self.description, given, len(options.get("labels", "1"))):
             with calls.placed(start, batch):
                 call = calls.predictions(task, self.description, batch, options, self)
                 answers = self._transport.send(call)

@@ -14,6 +14,12 @@ class ClassifyOptions(TextOptions, total=False):
     """What `classify` takes."""
 
     top_k: int
+    labels: Sequence[str]
+    """Zero-shot: labels to choose from, of models that say whether a text entails another."""
+    template: str
+    """The sentence of a label, which stands for {}: `This example is {}.` by default."""
+    multi_label: bool
+    """Each label for itself, rather than one of them."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +38,12 @@ class Classification(Result):
     """The likeliest classes, best first."""
 
     labels: Sequence[Label]
+    hypothesis: str | None = None
+    """Of labels of the request: the sentence of the one that attention is of."""
 
     @classmethod
     def _read(cls, json: Json) -> Json:
-        return {"labels": [_label(one) for one in json["labels"]]}
+        return {"labels": [_label(one) for one in json["labels"]], "hypothesis": json.get("hypothesis")}
 
     def _words(self) -> str:
         values = (f"{one.probability:.1%}" if one.score is None else f"{one.score:.3f}" for one in self.labels)
@@ -48,4 +56,4 @@ def _label(json: Json) -> Label:
     return Label(json["label"], json["index"], json["probability"])
 
 
-CLASSIFY = Task("classify", Classification)
+CLASSIFY = Task("classify", Classification, is_repeatable=lambda model, options: "labels" not in options)
