@@ -50,6 +50,8 @@ class Call(Generic[S_co]):
     """The id of an earlier request that is asked about again; it is not stored once more."""
     prepared: Sequence[PendingInput] = ()
     """The same inputs, or windows of them, where they were prepared before."""
+    each: int = 1
+    """How many inputs were made of each that was sent."""
 
     def caller(self, options: RequestOptions) -> Caller:
         """Return whose work it is."""

@@ -14,13 +14,7 @@ from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels,
 from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
 from service.options.base import RequestOptions
-from service.options.predictions import (
-    ClassifyOptions,
-    ClassifyTextOptions,
-    DetectOptions,
-    StoredTextOptions,
-    TextOptions,
-)
+from service.options.predictions import ClassifyOptions, DetectOptions, StoredTextOptions, TextOptions, ZeroShotOptions
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import ServedModel
 from service.settings import Settings
@@ -68,6 +62,7 @@ class Images:
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
         windows: Windows | None = None,
+        each: int = 1,
     ) -> list[PendingInput]:
         """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image.
 
@@ -107,7 +102,7 @@ class Images:
 class Texts:
     """Texts: their lengths are known once they are tokens, which costs little."""
 
-    options, classify_options = TextOptions, ClassifyTextOptions
+    options, classify_options = TextOptions, ZeroShotOptions
 
     def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
         self._served, self._inputs = served, inputs
@@ -130,8 +125,11 @@ class Texts:
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
         windows: Windows | None = None,
+        each: int = 1,
     ) -> list[PendingInput]:
         """Tokenize all texts; cut off the end of those that `truncate` says, if they are too long.
+
+        A refusal counts those that were sent, each of which became `each` texts.
 
         With `windows` they are cut into these instead, each of which is an input with the number of its text.
         """
@@ -140,7 +138,7 @@ class Texts:
             number, text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
-            with about_input(number, len(given) if count is None else count):
+            with about_input(number // each, (len(given) if count is None else count) // each):
                 check_pair(self._served, text)
                 inputs = self._inputs
                 items = (

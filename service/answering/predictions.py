@@ -107,7 +107,11 @@ async def _prepare(
     lengths = [*(one.lengths for one in call.prepared), *call.modality.likely_lengths(given, windows)]
     queue, cost = call.served.cost(_lengths_of_runs(query, lengths, len(call.inputs)), query)
     with queue.permit(cost, caller):  # without room, texts would be tokenized in vain
-        fresh = await call.modality.prepare(call.state, given, cut, count=len(own), windows=windows) if given else []
+        fresh = (
+            await call.modality.prepare(call.state, given, cut, count=len(own), windows=windows, each=call.each)
+            if given
+            else []
+        )
     return [*call.prepared, *fresh]
 
 

@@ -15,7 +15,7 @@ from service.explanations.score import baselines_of
 from service.explanations.usual import usual
 from service.generation.token_selection import Alternatives
 from service.repository.models.generator import Generator
-from service.repository.models.predictor import Predictor
+from service.repository.models.predictor import Classifier, Predictor
 from service.repository.models.served_model import ServedModel
 
 
@@ -110,12 +110,17 @@ def describe(served: ServedModel) -> dict[str, object]:
             "fidelity": manifest.verified,
         },
         "limits": limits,
-    } | _own(manifest)
+    } | _own(served)
 
 
-def _own(manifest: Manifest) -> dict[str, object]:
-    """Return what is said of some models alone: of detectors, of those that sample, and of those that translate."""
-    own: dict[str, object] = {}
+def _own(served: ServedModel) -> dict[str, object]:
+    """Return what is said of some models alone.
+
+    They are those of entailment, detectors, those that sample, and those that translate.
+    """
+    manifest, own = served.manifest, dict[str, object]()
+    if isinstance(served, Classifier) and served.entailment:
+        own["zero_shot"] = dict(zip(("entailment", "contradiction"), served.entailment, strict=True))
     if manifest.detection:
         own["detection"] = manifest.detection.model_dump()
     if generation := manifest.generation:

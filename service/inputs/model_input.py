@@ -51,7 +51,9 @@ class Pair:
     text: str
     text_pair: str
     most: int | None = None
-    """The tokens that `truncate` leaves of the second text at most, and all of the first; None cuts the longer text."""
+    """The tokens that `truncate` leaves at most of the text that it cuts; None cuts the longer one."""
+    cut: int = 1
+    """Which text that is: the passage of a query (1), or the premise of a hypothesis (0)."""
 
 
 Text: TypeAlias = str | Pair

@@ -62,7 +62,7 @@ class TextTokenizer:
 
         Before the first text stands a prompt, whose tokens have no span: as special ones, they are of nothing that was
         sent.
-        Of a pair that says the `most` tokens of its second text, only that is cut off.
+        Of a pair that says the `most` tokens of one of its texts, only that is cut off.
 
         Raises Unacceptable for no token and, unless `any_length`, for more than the model takes; TooLarge where a part
         of a text has more already, and where its first tokens are not found within MOST_CHARACTERS.
@@ -85,7 +85,7 @@ class TextTokenizer:
             self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
             self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
         tokens = self._tokens_of(encoding, len(prompt), paired=len(texts) > 1)
-        return tokens if most is None else self._without_end(tokens, most)
+        return tokens if most is None else self._without_end(tokens, most, text.cut)  # type: ignore[union-attr] # a pair
 
     def windows(self, text: Text, windows: Windows, *, prompt: str = "") -> list[list[Token]]:
         """Return the tokens of a text in windows, each with all that stands around them; of a pair, of its second text.
@@ -145,17 +145,18 @@ class TextTokenizer:
             )
         ]
 
-    def _without_end(self, tokens: list[Token], most: int) -> list[Token]:
-        """Return the tokens of a pair with at most `most` of its second text, or fewer if the model takes no more.
+    def _without_end(self, tokens: list[Token], most: int, cut: int) -> list[Token]:
+        """Return the tokens of a pair with at most `most` of its text `cut`, or fewer if the model takes no more.
 
-        Raises Unacceptable if the first text leaves none.
+        Raises Unacceptable if the other text leaves none.
         """
-        second = [place for place, token in enumerate(tokens) if token.sequence == 1]
-        others = len(tokens) - len(second)
+        places = [place for place, token in enumerate(tokens) if token.sequence == cut]
+        others = len(tokens) - len(places)
         room = min(most, self._limit - others)
-        if room < bool(second):
-            raise Unacceptable(f"query: must leave room for a text in {self._limit} tokens, takes {others}")
-        dropped = set(second[room:])
+        if room < bool(places):
+            subject = "query" if cut else "labels"
+            raise Unacceptable(f"{subject}: must leave room for a text in {self._limit} tokens, takes {others}")
+        dropped = set(places[room:])
         return [token for place, token in enumerate(tokens) if place not in dropped]
 
     def _first_part(self, text: str) -> str:

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from service.errors import Unacceptable
 from service.options.base import SHARED, Number, Overlap, RequestOptions
@@ -90,3 +91,36 @@ class RerankOptions(WindowOptions):
 
 class ClassifyTextOptions(ClassifyOptions, TextOptions):
     """Options of `classify` for a text."""
+
+
+TEMPLATE = "This example is {}."
+MOST_LABELS = 256
+
+
+def _with_one_place(template: str) -> str:
+    if (count := template.count("{}")) != 1:
+        raise PydanticCustomError(
+            "template", "must hold {place} once, given it {count} times", {"place": "{}", "count": count}
+        )
+    return template
+
+
+def _different(labels: list[str]) -> list[str]:
+    if len(set(labels)) < len(labels):
+        raise PydanticCustomError("labels", "each may be given once, given one twice")
+    return labels
+
+
+Template = Annotated[str, AfterValidator(_with_one_place)]
+"""The sentence of a label, which stands for {}."""
+NamedLabels = Annotated[list[str], Field(min_length=1, max_length=MOST_LABELS), AfterValidator(_different)]
+
+
+class ZeroShotOptions(ClassifyTextOptions):
+    """Options of `classify` for a text, which may have labels of its own."""
+
+    labels: NamedLabels | None = Field(
+        None, description="zero-shot: labels to choose from, all of which are answered; of models of entailment"
+    )
+    template: Template = Field(TEMPLATE, description="the sentence of a label, which stands for {}")
+    multi_label: bool = Field(False, description="each label for itself, rather than one of them")

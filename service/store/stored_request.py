@@ -44,9 +44,11 @@ class StoredRequest:
 ByteCount = Annotated[int, Field(ge=0)]
 OnePart: TypeAlias = tuple[Literal["image", "text"], ByteCount]
 TwoParts: TypeAlias = tuple[Literal["pair"], ByteCount, ByteCount]
-Passage: TypeAlias = tuple[Literal["passage"], ByteCount, ByteCount, Annotated[int, Field(ge=1)]]
-"""A pair with the `most` tokens of its second text."""
-PARTS = {"image": 1, "text": 1, "pair": 2, "passage": 2}
+CutPair: TypeAlias = tuple[Literal["premise", "passage"], ByteCount, ByteCount, Annotated[int, Field(ge=1)]]
+"""A pair with the `most` tokens of the text that is cut: its first, or its second."""
+CUT_KINDS = ["premise", "passage"]
+"""The kinds of such pairs, by the number of the text that is cut."""
+PARTS = {"image": 1, "text": 1, "pair": 2, "premise": 2, "passage": 2}
 """How many lengths are said of an input, by its kind."""
 
 
@@ -60,7 +62,7 @@ class Header(BaseModel):
     version: str
     truncate: bool
     targets: tuple[tuple[int, ...], ...] | None
-    inputs: tuple[OnePart | TwoParts | Passage, ...]
+    inputs: tuple[OnePart | TwoParts | CutPair, ...]
     source_language: str | None = None
     target_language: str | None = None
     windows: tuple[ByteCount | None, Annotated[int, Field(ge=1)] | None] | None = None
@@ -74,11 +76,12 @@ def pack(request: StoredRequest) -> bytes:
         if isinstance(given, bytes):
             kind, parts = "image", [given]
         elif isinstance(given, Pair):
-            kind, parts = "pair", [given.text.encode(*TEXT_ENCODING), given.text_pair.encode(*TEXT_ENCODING)]
+            kind = "pair" if given.most is None else CUT_KINDS[given.cut]
+            parts = [given.text.encode(*TEXT_ENCODING), given.text_pair.encode(*TEXT_ENCODING)]
         else:
             kind, parts = "text", [given.encode(*TEXT_ENCODING)]
         most = given.most if isinstance(given, Pair) else None
-        inputs.append((kind, *map(len, parts)) if most is None else ("passage", *map(len, parts), most))
+        inputs.append((kind, *map(len, parts)) if most is None else (kind, *map(len, parts), most))
         pieces += parts
     header = {
         "format": FORMAT_VERSION,
@@ -109,8 +112,8 @@ def unpack(data: bytes) -> StoredRequest | None:
         for kind, *numbers in header.inputs:
             parts = [stream.read(length) for length in numbers[: PARTS[kind]]]
             texts = [] if kind == "image" else [part.decode(*TEXT_ENCODING) for part in parts]
-            most = numbers[PARTS[kind] :]
-            inputs.append(Pair(texts[0], texts[1], *most) if len(texts) > 1 else texts[0] if texts else parts[0])
+            cut = (*numbers[PARTS[kind] :], CUT_KINDS.index(kind)) if kind in CUT_KINDS else ()
+            inputs.append(Pair(texts[0], texts[1], *cut) if len(texts) > 1 else texts[0] if texts else parts[0])
     except ValueError:
         return None
     given = header.model_dump(include={"model", "version", "truncate", "targets", "source_language", "target_language"})

@@ -69,6 +69,7 @@ def running_service() -> Iterator[dict[str, Any]]:
                 "classifier": None,
                 "extractor": None,
                 "ranker": None,
+                "entailment": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
                 "scene": str(ROOT / "tests/data/scenes/five.png"),
                 "artifacts": str(every),

@@ -2,7 +2,7 @@
 
 A service is any object with the attributes `url`, `picture` (the path of a PNG of a digit 7), `scene` (of one of some
 objects), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`, `masks`, `classifier`,
-`extractor`, each None where there is no such model.
+`extractor`, `entailment`, each None where there is no such model.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ class Service(Protocol):
     tags: str | None
     classifier: str | None
     extractor: str | None
+    entailment: str | None
     picture: str
     scene: str
 
@@ -191,6 +192,22 @@ def token_classification_by_strategy(service: Service) -> None:
     refused = raised(HfHubHTTPError, model.token_classification, text, stride=8)
     assert refused.response.status_code == 422
     assert refused.response.json()["error"].startswith("stride: ")
+
+
+def zero_shot_classification(service: Service) -> None:
+    """InferenceClient(...).zero_shot_classification(text, labels, multi_label=..., hypothesis_template=...)."""
+    if service.entailment is None:
+        model, labels = client(service, service.embeddings), ["animals", "money"]
+        refused = raised(HfHubHTTPError, model.zero_shot_classification, SENTENCES[0], labels)
+        assert refused.response.status_code == 422
+        return
+    for multi_label in (False, True):
+        asked = {"multi_label": multi_label, "hypothesis_template": "It is about {}."}
+        found = client(service, service.entailment).zero_shot_classification(SENTENCES[0], ["cats", "money"], **asked)
+        body = {"labels": ["cats", "money"], "multi_label": multi_label, "template": "It is about {}."}
+        (expected,) = native(service, service.entailment, "classify", inputs=SENTENCES[0], **body)
+        assert [one.label for one in found] == [one["label"] for one in expected["labels"]]
+        assert [one.score for one in found] == [one["probability"] for one in expected["labels"]]
 
 
 def fill_mask(service: Service) -> None:

@@ -15,7 +15,10 @@ import pytest
 
 from docs.limits import ROWS
 from service.api.tasks.ranking import pairs_of
+from service.api.tasks.zero_shot import ZeroShot
 from service.errors import TooLarge, Unacceptable
+from service.options.base import parse
+from service.options.predictions import ZeroShotOptions
 from service.settings import Settings
 from tests.conftest import ROOT, served
 from tests.rigs.mixes import bomb
@@ -461,6 +464,17 @@ def _(client):
     drawn = {"num_return_sequences": 129, "top_k": 4}
     for options in (drawn, {"bad_words": ["a"] * 65}, {"bad_words": ["a" * 257]}, {"repetition_penalty": 101}):
         assert document(client, GENERATE, inputs="a", **options).status_code == 422
+
+
+@line("many labels of a request, or texts that would be read with each")
+def _(_):
+    with pytest.raises(Unacceptable, match="labels: List should have at most 256 items"):
+        parse(ZeroShotOptions, {"labels": [str(number) for number in range(257)]}, strings=False)
+    asked = ZeroShot(["a", "b"], "{}", multi_label=False)
+    with pytest.raises(Unacceptable, match="labels: at most 3 pairs of a text and a label, given 4"):
+        asked.pairs(["a", "b"], "labels", Settings(max_inputs=3))
+    with pytest.raises(TooLarge, match="labels: at most 1000 characters in pairs of a text and a label, given 1002"):
+        asked.pairs(["a" * 500], "labels", Settings(max_text_bytes=1000))
 
 
 @line("many texts to rank, or a long query that would be read with each")

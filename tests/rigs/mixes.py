@@ -221,6 +221,8 @@ HOSTILE = [
     document(DATES, inputs={MARK: 1}),
     document(DIGITS, inputs=MARK),
     document(DATES, inputs="x", parameters={MARK: 1}),
+    document(DATES, inputs=MARK, parameters={"candidate_labels": [MARK], "hypothesis_template": MARK}),
+    document(DIGITS + "/classify", inputs=MARK, labels=[MARK] * 300, template=MARK),
     document(DATES + "/tei/embed", inputs=MARK),
 ]
 REFUSED = frozenset({400, 404, 405, 406, 408, 413, 414, 415, 422, 431})

@@ -14,7 +14,7 @@ from PIL import Image
 
 from service.options.attention import AttentionOptions
 from service.options.generation import GenerateOptions
-from service.options.predictions import ClassifyOptions, DetectOptions
+from service.options.predictions import DetectOptions, ZeroShotOptions
 from tests.rigs.client import request
 from tests.rigs.mixes import (
     DATES,
@@ -140,6 +140,7 @@ DOCUMENTS = [
         {"inputs": "1", "attention": {"method": "relevance", "kind": "cross", "target": 0, "digits": 3}},
         {"inputs": "1", "attention": {"method": "libra", "against": {"text": "1"}, "target": [0]}},
         {"inputs": "1", "attention": {"method": "integrated", "steps": 2, "baseline": "zero", "target": [0]}},
+        {"inputs": ["1", MARK], "labels": ["a", MARK], "template": "{} x", "multi_label": True},
         {"inputs": "1", "stream": True},
         {"images": [base64.b64encode(SCENE).decode()], "threshold": 0.5, "top_k": 3},
         {"images": [base64.b64encode(shaped(1, 40)).decode()], "threshold": 0, "attention": {"queries": "found"}},
@@ -148,7 +149,7 @@ DOCUMENTS = [
 NAMES = sorted(
     {"inputs", "images", "attention", "text", "text_pair", MARK}
     | GenerateOptions.model_fields.keys()
-    | ClassifyOptions.model_fields.keys()
+    | ZeroShotOptions.model_fields.keys()
     | DetectOptions.model_fields.keys()
     | AttentionOptions.model_fields.keys()
     | {"label", "index", "token", "text", "id"}
@@ -251,6 +252,7 @@ INFERS = [
 PIPELINE_BODIES = [
     json.dumps({"inputs": "3/23/21", "parameters": {"max_new_tokens": 3}}).encode(),
     json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"top_k": 2}}).encode(),
+    json.dumps({"inputs": "x", "parameters": {"candidate_labels": ["a", "b"], "multi_label": True}}).encode(),
     json.dumps({"inputs": base64.b64encode(SCANS[4]).decode(), "parameters": {"threshold": 0.1}}).encode(),
 ]
 RANKINGS = [

@@ -176,6 +176,15 @@ ONE_LABEL = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 """Of a model that ranks texts."""
 ENDS = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}}
 """Of a model that finds answers."""
+NLI = {
+    "id2label": {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"},
+    "label2id": {"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2},
+}
+NLI_OF_TWO = {
+    "id2label": {0: "entailment", 1: "not_entailment"},
+    "label2id": {"entailment": 0, "not_entailment": 1},
+}
+"""Of models that say whether a text entails another."""
 UNBOUNDED = {"sentence_transformers": {"version": "5.1.0", "activation_fn": "torch.nn.modules.linear.Identity"}}
 """Of one whose scores are logits."""
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "MISC")
@@ -501,6 +510,7 @@ CASES = {
         bert(T.BertForTokenClassification, **TAGGED), "token-classification", BERT_TOKENS, pieces, exported=True
     ),
     "bert-answer": Case(bert(T.BertForQuestionAnswering, **ENDS), "question-answering", {}, pieces, exported=True),
+    "bert-nli": Case(bert(T.BertForSequenceClassification, **NLI), "text-classification", {}, pieces),
     "bert-mask": Case(bert(T.BertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces, exported=True),
     "bert-features": Case(
         bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces, exported=True,
@@ -524,6 +534,10 @@ CASES = {
         bert(T.RobertaForQuestionAnswering, T.RobertaConfig, **ROBERTA, **ENDS), "question-answering", ROBERTA_TOKENS,
         roberta_bytes,
         exported=True,
+    ),
+    "roberta-nli": Case(
+        bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, **NLI_OF_TWO),
+        "text-classification", ROBERTA_TOKENS, roberta_bytes,
     ),
     "roberta-mask": Case(
         bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),

@@ -177,8 +177,9 @@ async def _feed(request: Request, state: State, served: ServedModel, stored: Sto
 async def _attend_to_stored(
     request: Request, state: State, served: ServedModel, stored: StoredRequest, stored_id: str
 ) -> Response:
-    parsed = ParsedRequest(list(stored.inputs), await _asked(request), strings=True)
     task = task_of(served)
+    given = task.asked_of_stored(served, stored, await _asked(request))
+    parsed = ParsedRequest(list(stored.inputs), given, strings=True)
     options = task.stored_options(served, stored, parsed)
     call = call_of(request, state, served, parsed, attention=True, stored=stored_id)
     return await task.attend(call, options, stored)

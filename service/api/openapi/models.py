@@ -171,6 +171,7 @@ class Model(ModelEntry):
     sampling: Sampling | None = Field(None, description="of models that sample where a request does not say")
     languages: Languages | None = Field(None, description="of models that translate among several")
     detection: Detection | None = Field(None, description="of detectors")
+    zero_shot: dict[str, int] | None = Field(None, description="the classes of models that take labels of a request")
 
 
 class Models(Part):

@@ -31,4 +31,8 @@ class Asked:
 
     def call(self, served: S) -> Call[S]:
         """Return what is asked of a model."""
-        return Call(self.state, exchange_of(self.request.scope), served, self.inputs)
+        return self.call_with(served, self.inputs)
+
+    def call_with(self, served: S, inputs: Sequence[bytes | Text]) -> Call[S]:
+        """Return what is asked of a model, with other inputs that were made of these."""
+        return Call(self.state, exchange_of(self.request.scope), served, inputs)

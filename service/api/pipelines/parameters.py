@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from contract.generation import LanguageCode, Sampling
 from contract.manifest import Manifest
@@ -13,9 +13,12 @@ from service.options.attention import AttentionOptions
 from service.options.base import Options, RequestOptions, among, parse
 from service.options.generation import ENDS, SAMPLING, GenerateOptions
 from service.options.predictions import (
+    TEMPLATE,
     ClassifyOptions,
     ClassifyTextOptions,
     DetectOptions,
+    NamedLabels,
+    Template,
     TextOptions,
 )
 from service.options.readers import read_bad_words
@@ -61,6 +64,11 @@ GENERATION: Refused = {
 }
 
 
+def _of_words(labels: object) -> object:
+    """Return labels as a list; in a string they stand between commas."""
+    return [label for one in labels.split(",") if (label := one.strip())] if isinstance(labels, str) else labels
+
+
 class FunctionToApply(Options):
     """How logits become scores."""
 
@@ -82,6 +90,14 @@ class ImageClassificationParameters(ClassifyOptions, FunctionToApply):
 
 class TextClassificationParameters(ClassifyTextOptions, FunctionToApply):
     """Parameters of text-classification."""
+
+
+class ZeroShotParameters(TextOptions):
+    """Parameters of zero-shot-classification."""
+
+    candidate_labels: Annotated[NamedLabels, BeforeValidator(_of_words)] = Field(description="labels to choose from")
+    hypothesis_template: Template = Field(TEMPLATE, description="the sentence of a label, which stands for {}")
+    multi_label: bool = Field(False, description="each label for itself, rather than one of them")
 
 
 class ObjectDetectionParameters(DetectOptions):

@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+from starlette.requests import Request
 from starlette.responses import Response
 
 from contract.manifest import Manifest
@@ -18,14 +19,18 @@ from service.api.pipelines.parameters import (
     TextClassificationParameters,
     parse_parameters,
 )
-from service.api.tasks.explained import attend_to_best
+from service.api.reading.call import call_of
+from service.api.reading.sorts import sort_of
+from service.api.tasks import zero_shot
+from service.api.tasks.explained import attend_to_best, one_logit
 from service.api.tasks.task import Json, OnePass, Show
 from service.api.tasks.tensors import Output, Row
 from service.arrays import probabilities
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, WindowOptions
+from service.options.predictions import ClassifyOptions, WindowOptions, ZeroShotOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
+from service.state import State
 from service.store.stored_request import StoredRequest
 
 PARAMETERS: dict[str, type[ImageClassificationParameters | TextClassificationParameters]] = {
@@ -57,6 +62,18 @@ class Labels(OnePass[Predictor]):
         """Return the options of the modality."""
         return super().attention_options(served)
 
+    async def ask(self, request: Request, state: State, served: Predictor) -> Response:
+        """Read the inputs and options of a request, and answer it; by labels of its own where it names some."""
+        parsed = await sort_of(served).read(request, state.settings)
+        options = parsed.options(self.options(served))
+        if isinstance(options, ZeroShotOptions) and options.model_fields_set & zero_shot.NAMES:
+            return await zero_shot.ask(request, state, served, parsed, options)
+        return await self.answer(call_of(request, state, served, parsed), options)
+
+    def asked_of_stored(self, served: Predictor, stored: StoredRequest, given: Json) -> Json:
+        """Return options of attention; entailment is explained of a text and a label of a request."""
+        return zero_shot.asked_of_stored(served, stored.inputs, given)
+
     def shown(self, served: Predictor, options: RequestOptions) -> Show[Json]:
         """Return what shows the labels of one input, each with its probability, or its `score` if that is a logit."""
         assert isinstance(options, ClassifyOptions)  # noqa: S101 # its own
@@ -82,7 +99,9 @@ class Labels(OnePass[Predictor]):
         return await super().attend(call, options, stored)
 
     async def answer_pipeline(self, asked: Asked, served: Predictor) -> Response:
-        """Return the labels of every input."""
+        """Return the labels of every input; of those that the request names where it names some."""
+        if served.inputs.tokenizer and "candidate_labels" in asked.given:
+            return await zero_shot.answer_pipeline(asked, served)
         modality = served.inputs.modality
         options = parse_parameters(PARAMETERS[modality], asked.given, REFUSED[modality], served.manifest)
 
@@ -100,11 +119,6 @@ class Labels(OnePass[Predictor]):
     def row(self, served: Predictor, options: RequestOptions) -> Show[Row]:
         """Return what makes a row of logits."""
         return functools.partial(_row, served)
-
-
-def one_logit(logits: Prediction) -> float:
-    """Return the logit of a model with one label."""
-    return float(logits[0])
 
 
 def _row(served: Predictor, logits: Prediction) -> Row:

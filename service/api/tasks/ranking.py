@@ -14,8 +14,7 @@ from service.answering.predictions import predict
 from service.api import responses
 from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest, read_document
-from service.api.tasks.explained import best_windows, with_attention
-from service.api.tasks.labels import one_logit
+from service.api.tasks.explained import best_windows, one_logit, with_attention
 from service.api.tasks.task import Endpoint, Json
 from service.arrays import probabilities
 from service.errors import TooLarge, Unacceptable

@@ -13,12 +13,11 @@ from service.answering.predictions import predict
 from service.api import responses
 from service.api.reading.call import attention_query
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
-from service.api.tasks.explained import with_attention
+from service.api.tasks.explained import as_options, rules_of, with_attention
 from service.api.tasks.task import Endpoint
 from service.arrays import Array
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
-from service.explanations.methods import METHODS
 from service.http.exchange import exchange_of
 from service.options.predictions import TextOptions
 from service.repository.models.predictor import Predictor
@@ -88,12 +87,10 @@ def _against(asked: object, source: str, manifest: Manifest) -> object:
 
     Methods of weights alone explain no likeness.
     """
-    options = {"method": asked} if isinstance(asked, str) else asked
-    if not isinstance(options, dict) or "against" in options:
+    options = as_options(asked)
+    if options is None or "against" in options:
         return asked
-    named = options.get("method", "raw")
-    method = manifest.best.method if named == "best" and manifest.best else named
-    rules = METHODS.get(method) if isinstance(method, str) else None  # type: ignore[call-overload] # or another's word
+    rules = rules_of(options, manifest)
     compares = rules and (not rules.of_weights or options.get("evaluate"))
     return {**options, "against": {"text": source}} if compares else asked
 

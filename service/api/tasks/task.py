@@ -74,6 +74,10 @@ class Task(Endpoint[S]):
         """Return the options for asking about a stored request."""
         return modality_of(served).stored_options(stored, parsed.options(RequestOptions))
 
+    def asked_of_stored(self, served: S, stored: StoredRequest, given: Json) -> Json:
+        """Return the options of attention to a stored request, as they were sent, with those that it implies."""
+        return given
+
     @abstractmethod
     async def answer(self, call: Call[S], options: RequestOptions) -> Response:
         """Answer in our own protocol."""

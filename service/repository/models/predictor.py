@@ -153,6 +153,16 @@ class Classifier(Predictor):
         if self.takes_pairs and self.output_size == 1 and self.manifest.scores != "softmax":
             self.endpoints = ("classify", "rerank", "attention")
 
+    @property
+    def entailment(self) -> tuple[int, int] | None:
+        """The classes that say that the second text of a pair follows from the first, and that it contradicts it.
+
+        None of a model without them. They are found as transformers' ZeroShotClassificationPipeline finds them.
+        """
+        labels = [label.lower() for label in self.manifest.labels] if self.takes_pairs else []
+        found = next((index for index, label in enumerate(labels) if label.startswith("entail")), None)
+        return None if found is None or len(labels) < 2 else (found, 0 if found else len(labels) - 1)
+
 
 class Embedder(Predictor):
     """A model of embeddings."""

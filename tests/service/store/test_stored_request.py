@@ -9,7 +9,7 @@ from service.inputs.model_input import Pair, Windows
 from service.store.stored_request import StoredRequest, pack, unpack
 
 TEXTS = st.text(st.characters(), max_size=20)
-PAIRS = st.builds(Pair, TEXTS, TEXTS, st.none() | st.integers(1, 1 << 20))
+PAIRS = st.builds(Pair, TEXTS, TEXTS) | st.builds(Pair, TEXTS, TEXTS, st.integers(1, 1 << 20), st.integers(0, 1))
 KEPT = st.builds(
     StoredRequest,
     model=st.text(max_size=9),

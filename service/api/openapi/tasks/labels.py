@@ -9,10 +9,11 @@ from service.api.openapi.requests import Images, TextsOrPairs, form, images_or, 
 from service.api.pipelines.parameters import (
     ImageClassificationParameters,
     TextClassificationParameters,
+    ZeroShotParameters,
 )
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, ClassifyTextOptions
+from service.options.predictions import ClassifyOptions, ZeroShotOptions
 
 
 class Label(Part):
@@ -29,6 +30,9 @@ class ClassifiedResult(Result):
     """Labels of one image or text."""
 
     labels: list[Label] = Field(description="best first")
+    hypothesis: str | None = Field(
+        None, description="the sentence of the request's label that `id` and attention are of"
+    )
 
 
 class Classified(Answer):
@@ -41,7 +45,7 @@ class ClassifyImages(ClassifyOptions, Images):
     """Images to classify."""
 
 
-class ClassifyTexts(ClassifyTextOptions, TextsOrPairs):
+class ClassifyTexts(ZeroShotOptions, TextsOrPairs):
     """Texts to classify."""
 
 
@@ -58,5 +62,5 @@ OPERATION = prediction(
     images_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
     query(RequestOptions, ClassifyOptions, AttentionOptions),
 )
-PARAMETERS = (TextClassificationParameters, ImageClassificationParameters)
+PARAMETERS = (TextClassificationParameters, ZeroShotParameters, ImageClassificationParameters)
 ANSWERS = (ScoredLabel,)

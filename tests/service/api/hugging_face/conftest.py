@@ -8,6 +8,7 @@ SMALL = (
     "bert",
     "bert-rank",
     "bert-answer",
+    "bert-nli",
     "roberta-rank",
     "roberta",
     "bert-mask",
