@@ -21,7 +21,7 @@ from regard.tasks import task_of
 from regard.tasks.answering import ANSWER, Answered, AnswerOptions
 from regard.tasks.classification import CLASSIFY, Classification, ClassifyOptions
 from regard.tasks.detection import DETECT, Detection, DetectOptions
-from regard.tasks.embedding import EMBED, Embedding
+from regard.tasks.embedding import EMBED, CompareOptions, Embedding, EmbedOptions
 from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
 from regard.tasks.ranking import Ranked, RerankOptions
@@ -150,11 +150,11 @@ class AsyncModel:
         """Return the objects of each of several pictures."""
         return await self._all(DETECT, given, options)
 
-    async def embed(self, given: Input, **options: Unpack[TextOptions]) -> Embedding:
+    async def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
         """Return a text or a picture as a vector."""
         return await self._one(EMBED, given, options)
 
-    async def embed_batch(self, given: Iterable[Input], **options: Unpack[TextOptions]) -> list[Embedding]:
+    async def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
         """Return each of several texts or pictures as a vector."""
         return await self._all(EMBED, given, options)
 
@@ -199,7 +199,7 @@ class AsyncModel:
         return await self._transport.send(comparing.ranking(self.description, query, texts, options))
 
     async def similarity(
-        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[TextOptions]
+        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[CompareOptions]
     ) -> list[Similarity]:
         """Return how alike each text is to a source, or to each of several."""
         return await self._transport.send(comparing.similarity(self.description, source, inputs, options))

@@ -58,7 +58,8 @@ def similarity(
 
 def _of_inputs(options: Json) -> Json:
     """Return the options that say how inputs are read, which attention to them takes too."""
-    return {name: options[name] for name in ("truncate", "overflow", "stride", "priority") if name in options}
+    kept = ("truncate", "overflow", "stride", "priority", "dimensions", "prompt_name", "prompt")
+    return {name: options[name] for name in kept if name in options}
 
 
 def _listed(subject: str, given: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ from regard.tasks import task_of
 from regard.tasks.answering import ANSWER, Answered, AnswerOptions
 from regard.tasks.classification import CLASSIFY, Classification, ClassifyOptions
 from regard.tasks.detection import DETECT, Detection, DetectOptions
-from regard.tasks.embedding import EMBED, Embedding
+from regard.tasks.embedding import EMBED, CompareOptions, Embedding, EmbedOptions
 from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
 from regard.tasks.ranking import Ranked, RerankOptions
@@ -185,11 +185,11 @@ class Model:
         """Return the objects of each of several pictures."""
         return self._all(DETECT, given, options)
 
-    def embed(self, given: Input, **options: Unpack[TextOptions]) -> Embedding:
+    def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
         """Return a text or a picture as a vector."""
         return self._one(EMBED, given, options)
 
-    def embed_batch(self, given: Iterable[Input], **options: Unpack[TextOptions]) -> list[Embedding]:
+    def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
         """Return each of several texts or pictures as a vector."""
         return self._all(EMBED, given, options)
 
@@ -237,7 +237,7 @@ class Model:
         return self._transport.send(comparing.ranking(self.description, query, texts, options, self))
 
     def similarity(
-        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[TextOptions]
+        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[CompareOptions]
     ) -> list[Similarity]:
         """Return how alike each text is to a source, or to each of several."""
         return self._transport.send(comparing.similarity(self.description, source, inputs, options, self))
