@@ -39,6 +39,8 @@ def draw_targets(
         "point": torch.rand(batch, generator=generator),
         **{f"{kind.name}.layers": torch.arange(len(kind.maps)) for kind in kinds},
     }
+    most = torch.randint((numbers + 1) // 2, numbers + 1, (batch, 1), generator=generator)
+    controls["kept"] = (torch.arange(numbers) < most).float()
     controls["against"] = torch.where(torch.arange(batch) % 2 == 1, (controls["explained"] + 1) % classes, -1)
     controls["blank"][0] = 1
     if plan.role != "integrated":
@@ -55,7 +57,8 @@ def score_of(answer: Tensor, controls: Mapping[str, Tensor], classes: int | None
     """
     if "other" in controls:
         # not cosine_similarity, whose norms a balanced backward pass cannot take as constants
-        own, other = (one / one.norm(dim=1, keepdim=True) for one in (answer, controls["other"].to(answer)))
+        kept = (one * controls["kept"].to(answer) for one in (answer, controls["other"].to(answer)))
+        own, other = (one / one.norm(dim=1, keepdim=True) for one in kept)
         return (own * other).sum(1)
     row = answer
     if "position" in controls:

@@ -172,7 +172,7 @@ def _score_controls(base: Plan) -> list[Port]:
     """Return the inputs that say which score is explained: a logit, a difference of two, or a cosine."""
     answer = base.outputs[0]
     if answer.name == EMBEDDINGS:
-        return [float_port("other", *answer.axes)]
+        return [float_port("other", *answer.axes), float_port("kept", *answer.axes)]
     controls = [index_port("explained"), index_port("against")]
     if len(answer.axes) > 2:
         controls.append(index_port("position"))

@@ -76,7 +76,8 @@ class SentenceSettings:
     behind: tuple[Behind, ...] = ()
     max_tokens: int | None = None
     lower_case: bool = False
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] | None = field(default_factory=dict)
+    """None where pooling would leave them out, which it does not here."""
     default_prompt: str | None = None
     dimensions: int | None = None
     """How many numbers of a vector are answered, the first ones; None for all. They are not normalised again."""
@@ -101,11 +102,14 @@ def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
         )
     if path := modules[0].get("path"):
         raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
+    prompts: Mapping[str, str] | None
     prompts, default_prompt, dimensions = _read_declaration(checkpoint)
     pooling = POOLINGS["mean"]
     if len(kinds) > 1:
         file = f"{_path_of(checkpoint, 'Pooling', modules[1])}/config.json"
-        pooling = _read_pooling(file, checkpoint.json(file), prompted=default_prompt is not None)
+        config = checkpoint.json(file)
+        pooling = _read_pooling(file, config, prompted=default_prompt is not None)
+        prompts = None if config.get("include_prompt") is False else prompts
     behind: list[Behind] = []
     for kind, module in zip(kinds[2:], modules[2:], strict=True):
         if kind == "Dense":

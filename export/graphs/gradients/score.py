@@ -67,12 +67,12 @@ def unscaled(b: Builder, x: str, gradient: str, scale: float) -> tuple[str, str]
 
 
 def _cosine(b: Builder, answer: str) -> Score:
-    """Return the cosine of a vector and `other`."""
+    """Return the cosine of a vector and `other`, of the numbers that are `kept` (1, of others 0)."""
     unit, other = (_unit(b, vector) for vector in (answer, "other"))
     return Score(unit, other, b.reduce("ReduceSum", b.op("Mul", unit, other), 1, keep=False))
 
 
 def _unit(b: Builder, vector: str) -> str:
-    x = b.op("Cast", vector, to=FLOAT)
+    x = b.op("Mul", b.op("Cast", vector, to=FLOAT), "kept")
     length = b.op("Clip", b.reduce("ReduceL2", x, 1), b.constant(SMALLEST_LENGTH, np.float32))
     return b.op("Div", x, length)

@@ -10,13 +10,23 @@ from tests.samples.attention_reference import assert_same, randn
 def test_the_score_of_an_embedding_is_its_cosine_with_the_other():
     answer, other = randn(3, 5), randn(3, 5, seed=2)
     expected = (answer * other).sum(1) / (answer.norm(dim=1) * other.norm(dim=1))
-    assert_same(score_of(answer, {"other": other.float()}), expected, 1e-6)
+    assert_same(score_of(answer, {"other": other.float(), "kept": torch.ones(3, 5)}), expected, 1e-6)
+
+
+def test_the_cosine_is_of_the_numbers_that_are_kept():
+    answer, other = randn(2, 5), randn(2, 5, seed=2)
+    kept = torch.tensor([[1, 1, 1, 0, 0], [1.0, 1, 0, 0, 0]])
+    (first, second) = (
+        torch.nn.functional.cosine_similarity(answer[row, :width], other[row, :width], dim=0)
+        for row, width in enumerate((3, 2))
+    )
+    assert_same(score_of(answer, {"other": other, "kept": kept}), torch.stack([first, second]), 1e-6)
 
 
 def test_the_length_of_an_embedding_is_a_constant_to_libra():
     answer, other = randn(3, 5).requires_grad_(), randn(3, 5, seed=2)
     with Balanced():
-        score = score_of(answer, {"other": other})
+        score = score_of(answer, {"other": other, "kept": torch.ones(3, 5)})
     (gradient,) = torch.autograd.grad(score.sum(), answer)
     assert_same(gradient * answer.detach().norm(dim=1, keepdim=True), other / other.norm(dim=1, keepdim=True))
     assert_same((gradient * answer).sum(1), score)

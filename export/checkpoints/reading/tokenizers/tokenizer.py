@@ -250,7 +250,7 @@ def text_rule(
     checkpoint: Checkpoint,
     tokenizer: Tokenizer,
     *limits: int | None,
-    prompts: Mapping[str, str] = MappingProxyType({}),
+    prompts: Mapping[str, str] | None = MappingProxyType({}),
     default_prompt: str | None = None,
 ) -> TextRule:
     """Return how texts become tokens: at most as many as the limits allow, with the tokenizer's mask and padding.
@@ -262,7 +262,7 @@ def text_rule(
         max_tokens=max_text_tokens(checkpoint, *limits),
         mask=special_token(checkpoint, tokenizer, "mask_token"),
         padding=special_token(checkpoint, tokenizer, "pad_token"),
-        prompts=dict(prompts),
+        prompts=None if prompts is None else dict(prompts),
         default_prompt=default_prompt,
     )
     if rule.prompt:

@@ -85,6 +85,8 @@ def test_a_default_prompt_is_a_part_of_what_is_pooled(folder):
     with pytest.raises(CheckpointError, match=r"1_Pooling/config.json: include_prompt must be true where there is a "):
         read_sentence_settings(open_checkpoint(str(folder), None))
     write(folder, DECLARATION, {"prompts": {"query": "q: "}})
+    assert read_sentence_settings(open_checkpoint(str(folder), None)).prompts is None
+    edit(folder, "1_Pooling/config.json", lambda it: it.update(include_prompt=True))
     assert read_sentence_settings(open_checkpoint(str(folder), None)).prompts == {"query": "q: "}
 
 
