@@ -121,19 +121,21 @@ class TextRule(Part):
     max_tokens: Size = Field(description="those that the tokenizer adds included")
     mask: int | None = Field(None, description="the token that stands for one that is missing, as in fill-mask")
     padding: int | None = Field(None, description="the token that fills a batch, where there is one")
-    prompts: dict[str, str] = Field({}, description="what may be put before a text, by name")
+    prompts: dict[str, str] | None = Field(
+        {}, description="what may be put before a text, by name; null where nothing may be put there"
+    )
     default_prompt: str | None = Field(None, description="the name of the prompt that is put before every text")
 
     @model_validator(mode="after")
     def _a_prompt_of_that_name(self) -> "TextRule":
-        if self.default_prompt is not None and self.default_prompt not in self.prompts:
+        if self.default_prompt is not None and self.default_prompt not in (self.prompts or {}):
             raise ValueError("default_prompt must be the name of a prompt")
         return self
 
     @property
     def prompt(self) -> str:
         """What is put before every text."""
-        return "" if self.default_prompt is None else self.prompts[self.default_prompt]
+        return "" if self.default_prompt is None or self.prompts is None else self.prompts[self.default_prompt]
 
     @property
     def stand_ins(self) -> dict[str, int]:

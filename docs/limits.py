@@ -43,6 +43,7 @@ ROWS = [
     ("**Request**",),
     ("many images or texts in a request", "422; 413 where more than 32 texts take more tokens than may wait", "max_images", "max_inputs", "queue_tokens"),
     ("many labels of a request, or texts that would be read with each", "422, or 413", "256 labels; pairs of a text and a label: as many as inputs, and as many characters as a body of text may have bytes", "max_inputs", "max_text_bytes"),
+    ("a long prompt that would be put before each text", "413", "prompt times texts: as many characters as a body of text may have bytes", "max_text_bytes"),
     ("many texts to rank, or a long query that would be read with each", "422, or 413", "1000 texts; query times texts: as many characters as a body of text may have bytes", "max_text_bytes"),
     ("a very long text that is read in windows", "413", "131072 characters, 256 windows of a text", "queue_tokens"),
     ("a long text, of one word or many", "413 before it is split into tokens, 422 after", "max_text_bytes", "the model's token limit"),

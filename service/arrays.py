@@ -17,6 +17,11 @@ def crop(array: Array, port: Port, lengths: Mapping[str, int]) -> Array:
     return array[tuple(slice(lengths.get(str(axis))) for axis in port.axes[1:])]
 
 
+def only_first(vector: Array, count: int | None) -> Array:
+    """Return a vector with zeros behind its first numbers; None keeps all."""
+    return vector if count is None else np.where(np.arange(len(vector)) < count, vector, np.float32(0))
+
+
 def probabilities(logits: npt.NDArray[np.float32], scores: Scores) -> npt.NDArray[np.float64]:
     """Return the probability of each class: of one among all (softmax), or of each by itself (sigmoid).
 

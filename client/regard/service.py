@@ -30,7 +30,7 @@ from regard.tasks.generation import GENERATE, GenerateOptions, Generation, Strea
 from regard.tasks.ranking import Ranked, RerankOptions
 from regard.tasks.similarity import Similarity
 from regard.tasks.tagging import TAG, Tagged, TagOptions
-from regard.tasks.task import ATTENTION, Task, TextOptions
+from regard.tasks.task import ATTENTION, Task
 from regard.transport import UNREADABLE, Transport, incompatible
 
 KEY_VARIABLE = "REGARD_KEY"

@@ -10,11 +10,18 @@ from typing import Any, TypeAlias
 from service.batching.fair_queue import Caller
 from service.errors import Unacceptable, about_input
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Text, Windows
+from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Prompted, Text, Windows
 from service.inputs.sandbox.decoder_pool import ImageRequest
 from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, DetectOptions, StoredTextOptions, TextOptions, ZeroShotOptions
+from service.options.predictions import (
+    ClassifyOptions,
+    CutOptions,
+    DetectOptions,
+    StoredTextOptions,
+    TextOptions,
+    ZeroShotOptions,
+)
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import ServedModel
 from service.settings import Settings
@@ -83,8 +90,10 @@ class Images:
         return self._inputs.image_input(picture)
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
-        """Return the same options."""
-        return options
+        """Return the options with `dimensions` as the stored request had them."""
+        if stored.dimensions is None:
+            return options
+        return CutOptions(priority=options.priority, dimensions=stored.dimensions)
 
     def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
         """Decode the whole image."""
@@ -106,7 +115,8 @@ class Texts:
 
     def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
         self._served, self._inputs = served, inputs
-        self.accepted: tuple[type, ...] = (str,) * served.takes_single + (Pair,) * served.takes_pairs
+        two = Pair if served.takes_pairs else Prompted
+        self.accepted: tuple[type, ...] = (str, two) if served.takes_single else (two,)
 
     def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
         """Return estimates by the number of characters; of a text in windows, that of all together."""
@@ -155,9 +165,11 @@ class Texts:
         return list(itertools.chain(*await state.decode_texts(self._served.manifest.name, decode, texts)))
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
-        """Return the options with what becomes of long texts as the stored request had it."""
+        """Return the options with what was said of long texts and of vectors when the request was stored."""
         again = (stored.windows.stride, stored.windows.most) if stored.windows else None
-        return StoredTextOptions(truncate=stored.truncate, again=again, priority=options.priority)
+        return StoredTextOptions(
+            truncate=stored.truncate, again=again, dimensions=stored.dimensions, priority=options.priority
+        )
 
     def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
         """Return a context that yields None."""

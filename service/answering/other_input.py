@@ -8,7 +8,7 @@ from service.answering.earlier import find_earlier
 from service.answering.modalities import could_answer
 from service.errors import NotFound, Unacceptable
 from service.inputs.encoded_images import decode_image
-from service.inputs.model_input import Text
+from service.inputs.model_input import Prompted, Text
 from service.options.readers import Against
 from service.repository.models.served_model import ServedModel
 
@@ -37,7 +37,7 @@ async def read_others(call: Call[ServedModel], *, truncate: bool) -> list[OtherI
 
 
 async def _read(call: Call[ServedModel], against: Against, *, truncate: bool) -> OtherInput:
-    """Return another input. That of an earlier request is cut off as it was then.
+    """Return another input. That of an earlier request is cut off as it was then; a text has the inputs' prompt.
 
     Raises NotFound for an id that is not, or no longer, that of an input that was sent with the same API key to the
     same version of the same model; Unacceptable for that of a request with several inputs; Malformed and TooLarge for
@@ -47,7 +47,9 @@ async def _read(call: Call[ServedModel], against: Against, *, truncate: bool) ->
     if against.name == "image":
         return OtherInput("image", await decode_image("against", value, state.settings), truncate)
     if against.name == "text":
-        return OtherInput("text", value, truncate)
+        first = call.inputs[0]
+        text = Prompted(value, first.prompt) if isinstance(first, Prompted) else value
+        return OtherInput("text", text, truncate)
     stored = await find_earlier(state.store, value, call.exchange.key_name)
     if stored is None or not could_answer(call.served, stored):
         seconds = f"{state.settings.keep_seconds:g}"

@@ -7,6 +7,7 @@ from typing import TypeVar
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
+from service.answering.embedding_options import with_options
 from service.answering.in_time import in_time
 from service.answering.modalities import PendingInput, permit_decoding
 from service.answering.other_input import OtherInput, read_others
@@ -18,7 +19,7 @@ from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.inputs.model_input import Windows
 from service.options.base import RequestOptions
-from service.options.predictions import TextOptions
+from service.options.predictions import CutOptions, TextOptions
 from service.repository.explaining.explain import Other, explain, other_of, rather_than
 from service.repository.explaining.subjects import evaluation_cost
 from service.repository.models.predictor import Predictor
@@ -40,6 +41,7 @@ async def predict(
     vocabulary. `respond` is awaited while the work still counts, since maps take memory and time until they are
     written.
     """
+    call = with_options(call, options)
     state, served, query = call.state, call.served, call.query_with(options)
     truncate, windows = _cuts(options)
     compared = await read_others(call, truncate=truncate)
@@ -78,11 +80,18 @@ async def predict(
     with admitted, permit_decoding(pending, caller):
         other = await _run_on(served, opposite, [one.name for one in compared], query, caller)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
-        stored = StoredRequest(
-            served.manifest.name, served.manifest.version, tuple(call.inputs), truncate, windows=windows
-        )
-        answer_id = await keep(call, stored)
+        answer_id = await keep(call, _stored(call, options, truncate=truncate, windows=windows))
         return await respond(Answered(answer_id, results, pending, compared[0].given if compared else None))
+
+
+def _stored(
+    call: Call[Predictor], options: RequestOptions, *, truncate: bool, windows: Windows | None
+) -> StoredRequest:
+    manifest = call.served.manifest
+    dimensions = options.dimensions if isinstance(options, CutOptions) else None
+    return StoredRequest(
+        manifest.name, manifest.version, tuple(call.inputs), truncate, windows=windows, dimensions=dimensions
+    )
 
 
 def _cuts(options: RequestOptions) -> tuple[bool, Windows | None]:

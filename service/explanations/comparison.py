@@ -1,6 +1,7 @@
 """A comparison of all methods of a model on one input: the query of each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import get_args
 
 from contract.manifest import STATE_METHODS, Method
@@ -45,7 +46,7 @@ def compared(
             options = options.model_copy(update={"target": asked, **against})
         elif query.explains in OF_PLACES:  # whose own row is among them
             options = options.model_copy(update={"queries": "all"})
-        resolved = resolve(options)
+        resolved = replace(resolve(options), kept=query.kept)
         (one,) = resolved.kinds
         if method not in found and is_of(resolved.shown(kind), evaluated) and has_one_row(resolved, one):
             found[method] = resolved

@@ -72,6 +72,8 @@ class AttentionQuery:
     """Which objects of a detector count as found."""
     entities: EntityOptions = field(default_factory=EntityOptions)
     """Which entities of a text count as found."""
+    kept: int | None = None
+    """How many numbers of embeddings are compared, the first ones; None for all."""
     may_refine: bool = True
     """False if there is no time for the further points of a path."""
 

@@ -56,7 +56,22 @@ class Pair:
     """Which text that is: the passage of a query (1), or the premise of a hypothesis (0)."""
 
 
-Text: TypeAlias = str | Pair
+@dataclass(frozen=True)
+class Prompted:
+    """A text behind another prompt than the model's default one."""
+
+    text: str
+    prompt: str
+
+
+Text: TypeAlias = str | Pair | Prompted
+
+
+def strings_of(text: Text) -> list[str]:
+    """Return what a client sent of a text: one string, or the two of a pair. The spans of tokens lie in them."""
+    if isinstance(text, Pair):
+        return [text.text, text.text_pair]
+    return [text.text if isinstance(text, Prompted) else text]
 
 
 @dataclass(frozen=True)

@@ -80,4 +80,10 @@ class TextInputs:
 
     def description(self) -> dict[str, object]:
         """Return the description of the inputs in `GET /v1/models/{model}`."""
-        return {"max_tokens": self.rule.max_tokens} | ({"prompt": self.rule.prompt} if self.rule.prompt else {})
+        rule = self.rule
+        described: dict[str, object] = {"max_tokens": rule.max_tokens}
+        if rule.prompt:
+            described["prompt"] = rule.prompt
+        if rule.prompts:
+            described |= {"prompts": rule.prompts, "default_prompt": rule.default_prompt}
+        return described

@@ -9,7 +9,7 @@ from tokenizers.decoders import DecodeStream
 from contract.artifact import Artifact, ArtifactError
 from contract.part import FileName
 from service.errors import TooLarge, Unacceptable
-from service.inputs.model_input import Pair, Text, Token, Windows
+from service.inputs.model_input import Pair, Prompted, Text, Token, Windows, strings_of
 
 CHARACTERS_PER_TOKEN = 32
 """The first part of a text that is tokenized has this many characters for each token that the model may take."""
@@ -60,14 +60,15 @@ class TextTokenizer:
     def encode(self, text: Text, *, prompt: str = "", truncate: bool = False, any_length: bool = False) -> list[Token]:
         """Return the tokens of a text or a pair. With `truncate`, the end of a text that is too long is cut off.
 
-        Before the first text stands a prompt, whose tokens have no span: as special ones, they are of nothing that was
-        sent.
+        Before the first text stands a prompt, by default the given one, whose tokens have no span: as special ones,
+        they are of nothing that was sent.
         Of a pair that says the `most` tokens of one of its texts, only that is cut off.
 
         Raises Unacceptable for no token and, unless `any_length`, for more than the model takes; TooLarge where a part
         of a text has more already, and where its first tokens are not found within MOST_CHARACTERS.
         """
-        first, *more = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
+        prompt = text.prompt if isinstance(text, Prompted) else prompt
+        first, *more = strings_of(text)
         texts = [prompt + first, *more]
         parts = [self._first_part(one) for one in texts]
         if parts != texts and not truncate:
@@ -85,6 +86,8 @@ class TextTokenizer:
             self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
             self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
         tokens = self._tokens_of(encoding, len(prompt), paired=len(texts) > 1)
+        if prompt and first and cuts_any and not any(token.span for token in tokens):
+            raise Unacceptable(f"prompt: must leave room for a text in {self._limit} tokens")
         return tokens if most is None else self._without_end(tokens, most, text.cut)  # type: ignore[union-attr] # a pair
 
     def windows(self, text: Text, windows: Windows, *, prompt: str = "") -> list[list[Token]]:
@@ -97,7 +100,7 @@ class TextTokenizer:
         Raises Unacceptable for no token, for what leaves no room for a window, and for a stride that leaves nothing
         new; TooLarge for more than MOST_CHARACTERS or MOST_WINDOWS.
         """
-        first, *more = [text.text, text.text_pair] if isinstance(text, Pair) else [text]
+        first, *more = strings_of(text)
         if (given := sum(map(len, (prompt, first, *more)))) > MOST_CHARACTERS:
             raise TooLarge(f"input: at most {MOST_CHARACTERS} characters are read in windows, given {given}")
         encoding = _encoded(self._tokenizer, [prompt + first, *more])
@@ -223,7 +226,8 @@ class TextTokenizer:
 
         Unless `any_length`, it has no more than the model takes.
         """
-        characters = len(text.text) + len(text.text_pair) if isinstance(text, Pair) else len(text)
+        prompt = text.prompt if isinstance(text, Prompted) else prompt
+        characters = sum(map(len, strings_of(text)))
         likely = int((len(prompt) + characters) * self._tokens / self._characters) if self._characters else 0
         return likely if any_length else min(likely, self._limit)
 

@@ -39,7 +39,40 @@ class TextOptions(RequestOptions):
     )
 
 
-class StoredTextOptions(TextOptions):
+class CutOptions(RequestOptions):
+    """Options of what is made of the first numbers of vectors."""
+
+    dimensions: int | None = Field(
+        None, ge=1, description="of a vector: the first ones alone, by default all", json_schema_extra=SHARED
+    )
+
+
+class EmbedOptions(CutOptions):
+    """Options of `embed`."""
+
+    normalize: bool | None = Field(
+        None,
+        description="divide each vector by its length, in the end; by default where dimensions are given",
+        json_schema_extra=SHARED,
+    )
+
+
+class PromptOptions(CutOptions, TextOptions):
+    """Options of all that is made of the embeddings of texts."""
+
+    prompt_name: str | None = Field(
+        None, description="which of the model's prompts is put before every text", json_schema_extra=SHARED
+    )
+    prompt: str | None = Field(
+        None, description="what is put before every text, in place of the model's prompt", json_schema_extra=SHARED
+    )
+
+
+class EmbedTextOptions(EmbedOptions, PromptOptions):
+    """Options of `embed` for a text."""
+
+
+class StoredTextOptions(CutOptions, TextOptions):
     """Options of a stored request for a text."""
 
     again: Overlap | None = None
@@ -123,4 +156,6 @@ class ZeroShotOptions(ClassifyTextOptions):
         None, description="zero-shot: labels to choose from, all of which are answered; of models of entailment"
     )
     template: Template = Field(TEMPLATE, description="the sentence of a label, which stands for {}")
-    multi_label: bool = Field(False, description="each label for itself, rather than one of them")
+    multi_label: bool = Field(
+        False, description="each label for itself, rather than one of them", json_schema_extra=SHARED
+    )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.inputs.model_input import Pair, Text, Windows
+from service.inputs.model_input import Pair, Prompted, Text, Windows
 
 FORMAT_VERSION: Literal[1] = 1
 """The version of the packed form. Raise it with every change that another version of the service would misread."""
@@ -34,6 +34,8 @@ class StoredRequest:
     target_language: str | None = None
     windows: Windows | None = None
     """The windows in which texts that are too long are read."""
+    dimensions: int | None = None
+    """How many numbers of embeddings were answered, if the request said it."""
 
     def only(self, number: int) -> "StoredRequest":
         """Return the request with one of its inputs alone."""
@@ -43,13 +45,18 @@ class StoredRequest:
 
 ByteCount = Annotated[int, Field(ge=0)]
 OnePart: TypeAlias = tuple[Literal["image", "text"], ByteCount]
-TwoParts: TypeAlias = tuple[Literal["pair"], ByteCount, ByteCount]
+TwoParts: TypeAlias = tuple[Literal["pair", "prompted"], ByteCount, ByteCount]
+"""A pair, or a text and what stands before it."""
 CutPair: TypeAlias = tuple[Literal["premise", "passage"], ByteCount, ByteCount, Annotated[int, Field(ge=1)]]
 """A pair with the `most` tokens of the text that is cut: its first, or its second."""
 CUT_KINDS = ["premise", "passage"]
 """The kinds of such pairs, by the number of the text that is cut."""
-PARTS = {"image": 1, "text": 1, "pair": 2, "premise": 2, "passage": 2}
+PARTS = {"image": 1, "text": 1, "pair": 2, "prompted": 2, "premise": 2, "passage": 2}
 """How many lengths are said of an input, by its kind."""
+
+
+SAID = ("source_language", "target_language", "dimensions")
+"""What only some requests say."""
 
 
 class Header(BaseModel):
@@ -66,6 +73,7 @@ class Header(BaseModel):
     source_language: str | None = None
     target_language: str | None = None
     windows: tuple[ByteCount | None, Annotated[int, Field(ge=1)] | None] | None = None
+    dimensions: Annotated[int, Field(ge=1)] | None = None
 
 
 def pack(request: StoredRequest) -> bytes:
@@ -78,6 +86,8 @@ def pack(request: StoredRequest) -> bytes:
         elif isinstance(given, Pair):
             kind = "pair" if given.most is None else CUT_KINDS[given.cut]
             parts = [given.text.encode(*TEXT_ENCODING), given.text_pair.encode(*TEXT_ENCODING)]
+        elif isinstance(given, Prompted):
+            kind, parts = "prompted", [given.text.encode(*TEXT_ENCODING), given.prompt.encode(*TEXT_ENCODING)]
         else:
             kind, parts = "text", [given.encode(*TEXT_ENCODING)]
         most = given.most if isinstance(given, Pair) else None
@@ -91,12 +101,9 @@ def pack(request: StoredRequest) -> bytes:
         "targets": request.targets,
         "inputs": inputs,
     }
-    later = {
-        "source_language": request.source_language,
-        "target_language": request.target_language,
-        "windows": request.windows and (request.windows.stride, request.windows.most),
-    }
-    header |= {name: value for name, value in later.items() if value is not None}  # earlier versions read the rest
+    said = {name: getattr(request, name) for name in SAID}
+    said["windows"] = request.windows and (request.windows.stride, request.windows.most)
+    header |= {name: one for name, one in said.items() if one is not None}  # absent, earlier versions can read the rest
     return b"".join((orjson.dumps(header, option=orjson.OPT_APPEND_NEWLINE), *pieces))
 
 
@@ -113,10 +120,11 @@ def unpack(data: bytes) -> StoredRequest | None:
             parts = [stream.read(length) for length in numbers[: PARTS[kind]]]
             texts = [] if kind == "image" else [part.decode(*TEXT_ENCODING) for part in parts]
             cut = (*numbers[PARTS[kind] :], CUT_KINDS.index(kind)) if kind in CUT_KINDS else ()
-            inputs.append(Pair(texts[0], texts[1], *cut) if len(texts) > 1 else texts[0] if texts else parts[0])
+            made = Prompted if kind == "prompted" else Pair
+            inputs.append(made(texts[0], texts[1], *cut) if len(texts) > 1 else texts[0] if texts else parts[0])
     except ValueError:
         return None
-    given = header.model_dump(include={"model", "version", "truncate", "targets", "source_language", "target_language"})
+    given = header.model_dump(include={"model", "version", "truncate", "targets", *SAID})
     windows = Windows(*header.windows) if header.windows else None
     return StoredRequest(inputs=tuple(inputs), windows=windows, **given)
 

@@ -82,11 +82,15 @@ def embed_several(service: Service) -> None:
 
 
 def embed_with_dimensions(service: Service) -> None:
-    """`client.embeddings.create(..., dimensions=...)` with the model's own, and a refusal of others."""
+    """`client.embeddings.create(..., dimensions=...)` of fewer, and a refusal of more than there are."""
     create = connect(service).embeddings.create
     (width,) = vectors(create(model=service.embeddings, input="hello"))[0].shape
     assert vectors(create(model=service.embeddings, input="hello", dimensions=width, user="me")).shape == (1, width)
-    error = refused(openai.BadRequestError, create, model=service.embeddings, input="hello", dimensions=width - 1)
+    whole, cut = (
+        vectors(create(model=service.embeddings, input="hello", **asked))[0] for asked in ({}, {"dimensions": 8})
+    )
+    assert np.allclose(cut, whole[:8] / np.linalg.norm(whole[:8]), atol=1e-5)
+    error = refused(openai.BadRequestError, create, model=service.embeddings, input="hello", dimensions=width + 1)
     assert names(error, "dimensions"), error
 
 

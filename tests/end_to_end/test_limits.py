@@ -36,6 +36,7 @@ TIGHT = {
 """Settings of the service that most lines are tried on: each limit is low, so that little passes it."""
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
 ELSEWHERE = {
+    "a long prompt that would be put before each text": "service/api/tasks/test_vectors.py",
     "integrated gradients of an image that would take longer than a request may, at the speed of the last minute":
         "service/answering/test_in_time.py",
     "a client that does not read its answer, or reads it very slowly": "service/http/test_bounded_protocol.py",

@@ -212,6 +212,8 @@ HOSTILE = [
     document("/v1/rerank", model="dates", query=MARK, documents=[MARK]),
     document("/v2/rerank", model=MARK, query="x", documents=[{"text": "x"}]),
     document("/score", model="dates", text_1=MARK, text_2=[MARK]),
+    document(DATES + "/embed", inputs=MARK, prompt=MARK, prompt_name=MARK, dimensions=10**9),
+    document("/v1/embeddings", model="digits", input=MARK, dimensions=3, prompt=MARK),
     document(DATES + "/rerank", query=MARK, texts=[MARK]),
     document(DATES + "/similarity", source=MARK, inputs=[MARK]),
     document(DATES + "/answer", inputs={"question": MARK, "context": MARK}, most_tokens=MARK),

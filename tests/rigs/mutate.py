@@ -14,7 +14,7 @@ from PIL import Image
 
 from service.options.attention import AttentionOptions
 from service.options.generation import GenerateOptions
-from service.options.predictions import DetectOptions, ZeroShotOptions
+from service.options.predictions import DetectOptions, EmbedTextOptions, ZeroShotOptions
 from tests.rigs.client import request
 from tests.rigs.mixes import (
     DATES,
@@ -140,6 +140,7 @@ DOCUMENTS = [
         {"inputs": "1", "attention": {"method": "relevance", "kind": "cross", "target": 0, "digits": 3}},
         {"inputs": "1", "attention": {"method": "libra", "against": {"text": "1"}, "target": [0]}},
         {"inputs": "1", "attention": {"method": "integrated", "steps": 2, "baseline": "zero", "target": [0]}},
+        {"inputs": ["1", MARK], "dimensions": 3, "normalize": False, "prompt_name": "a", "prompt": MARK},
         {"inputs": ["1", MARK], "labels": ["a", MARK], "template": "{} x", "multi_label": True},
         {"inputs": "1", "stream": True},
         {"images": [base64.b64encode(SCENE).decode()], "threshold": 0.5, "top_k": 3},
@@ -151,6 +152,7 @@ NAMES = sorted(
     | GenerateOptions.model_fields.keys()
     | ZeroShotOptions.model_fields.keys()
     | DetectOptions.model_fields.keys()
+    | EmbedTextOptions.model_fields.keys()
     | AttentionOptions.model_fields.keys()
     | {"label", "index", "token", "text", "id"}
 )

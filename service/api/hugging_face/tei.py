@@ -22,7 +22,6 @@ from service.api.pipelines.parameters import (
     TEXTS,
     VECTORS,
     Refused,
-    TextEmbeddingParameters,
     check_client_options,
     merged,
     parse_parameters,
@@ -38,7 +37,7 @@ from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
 from service.inputs.tokenization import TextTokenizer
 from service.options.base import Options
-from service.options.predictions import RerankOptions, TextOptions
+from service.options.predictions import EmbedTextOptions, PromptOptions, RerankOptions, TextOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
 from service.state import State, StateDep
@@ -65,10 +64,10 @@ def error(
     return Response(orjson.dumps(body), int(status), dict(headers or {}), "application/json")
 
 
-class EmbedParameters(TextEmbeddingParameters):
+class EmbedParameters(EmbedTextOptions):
     """Parameters of embed."""
 
-    normalize: bool = Field(True, description="divide each vector by its length")
+    normalize: bool | None = Field(True, description="divide each vector by its length")
 
 
 class PredictParameters(TextOptions):
@@ -93,7 +92,7 @@ class DecodeParameters(Options):
     """Parameters of decode."""
 
 
-TOKENIZE: Refused = {"prompt_name": VECTORS["prompt_name"]}
+TOKENIZE: Refused = {"prompt_name": ((), "tokens are those of the texts behind no prompt")}
 DECODE: Refused = {"skip_special_tokens": ((True,), "texts are decoded without them")}
 NOT_HERE: dict[str, Any] = {"status_code": 404, "response_class": Response}
 
@@ -215,7 +214,7 @@ async def _similarity(request: Request, state: State, served: Predictor) -> Resp
     if not is_comparison(inputs):
         raise Unacceptable("inputs: must be an object of source_sentence, a string, and sentences, a list of strings")
     texts = parse_texts([inputs["source_sentence"], *inputs["sentences"]], state.settings)
-    options = parse_parameters(TextEmbeddingParameters, given, VECTORS, served.manifest)
+    options = parse_parameters(PromptOptions, given, VECTORS, served.manifest)
     return await vectors(_call(request, state, served, texts), options, compared=True)
 
 

@@ -63,6 +63,11 @@ def top_logprobs(served: Generator, token: int, text: str, log: float, found: Al
     return top
 
 
+def embedding(vector: Prediction) -> Json:
+    """Return an embedding as a list of numbers."""
+    return {"embedding": vector}
+
+
 def base64_embedding(vector: Prediction) -> Json:
     """Return an embedding as base64 of little-endian float32."""
     return {"embedding": base64.b64encode(vector.astype("<f4").tobytes()).decode()}

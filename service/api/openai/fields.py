@@ -12,7 +12,7 @@ from service.api.reading.request_parsing import ParsedRequest, check_count, read
 from service.errors import Unacceptable
 from service.options.base import Number, Options, among, parse
 from service.options.generation import MOST_TEXTS, GenerateOptions, LanguageOptions
-from service.options.predictions import TextOptions
+from service.options.predictions import EmbedTextOptions
 from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -65,19 +65,13 @@ async def read(request: Request, settings: Settings, subject: str) -> Asked:
     return Asked(model, strings, document, subject)
 
 
-class EmbeddingsOptions(TextOptions):
+class EmbeddingsOptions(EmbedTextOptions):
     """Options of `/v1/embeddings`."""
 
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="of a vector: a list of numbers, or base64 of little-endian float32"
     )
-    dimensions: int | None = Field(None, ge=1, description="of a vector; must be the model's own, vectors are not cut")
     user: str | None = Field(None, description="not used")
-
-    def check_dimensions(self, width: int) -> None:
-        """Raise Unacceptable for vectors of other dimensions than the model's."""
-        if self.dimensions not in (None, width):
-            raise Unacceptable(f"dimensions: must be {width}, as the model has it, given {self.dimensions}")
 
 
 UNSERVED: dict[str, tuple[tuple[object, ...], str]] = {

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from service.answering.call import find_ready
 from service.answering.generations import generate
 from service.answering.predictions import predict
-from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion
+from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion, embedding
 from service.api.openai.errors import Errors
 from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
 from service.api.reading.call import call_of
-from service.api.tasks.vectors import embedding
+from service.api.tasks.vectors import as_asked
 from service.errors import NotFound
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import exchange_of
@@ -70,11 +70,11 @@ async def _embed(request: Request, state: State) -> Response:
     asked = await read(request, state.settings, "input")
     served = _find(request, state, asked, "embed", Predictor)
     options = asked.options(EmbeddingsOptions)
-    options.check_dimensions(served.output_size)
     call = call_of(request, state, served, asked.parsed)
-    show = base64_embedding if options.encoding_format == "base64" else embedding
+    cut = as_asked(options)
+    write = base64_embedding if options.encoding_format == "base64" else embedding
     with served.uses.used():
-        return await predict(call, options, show, Embeddings(call))
+        return await predict(call, options, lambda vector: write(cut(vector)), Embeddings(call))
 
 
 async def _complete(request: Request, state: State) -> Response:

@@ -61,6 +61,8 @@ class TextSize(Part):
     max_tokens: int
     mask: str | None = Field(None, description="of fill-mask: how a mask is written")
     prompt: str | None = Field(None, description="put before every text")
+    prompts: dict[str, str] | None = Field(None, description="what may be put there instead, by name")
+    default_prompt: str | None = Field(None, description="the name of what is put there")
 
 
 class BestMethod(Best):

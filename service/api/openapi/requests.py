@@ -12,7 +12,9 @@ from service.options.base import Options, RequestOptions
 from service.options.generation import GenerateOptions
 from service.options.inside import InsideOptions
 from service.options.predictions import (
+    CutOptions,
     DetectOptions,
+    PromptOptions,
     Threshold,
     WindowOptions,
 )
@@ -57,15 +59,15 @@ class TextsOrPairs(Options):
     attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
 
 
-class AttendImages(GenerateOptions, Images):
-    """Images to attend to. `threshold` is of detectors; all options but it and `priority` of models that generate."""
+class AttendImages(GenerateOptions, CutOptions, Images):
+    """Images to attend to. `threshold` is of detectors, `dimensions` of embeddings, the rest of what generates."""
 
     threshold: Threshold = None
 
 
-class AttendTexts(GenerateOptions, EntityOptions, SpanOptions, WindowOptions):
+class AttendTexts(GenerateOptions, EntityOptions, SpanOptions, WindowOptions, PromptOptions):
     """Texts to attend to. `truncate` and pairs are of models that predict, windows of those that rank or answer, as
-    `most_tokens` and `impossible`; the other options of those that generate.
+    `most_tokens` and `impossible`; prompts and `dimensions` of embeddings; the other options of those that generate.
     """
 
     inputs: str | TextPair | Question | list[str | TextPair | Question]

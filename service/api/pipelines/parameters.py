@@ -10,7 +10,7 @@ from contract.manifest import Manifest
 from contract.names import suggestion
 from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
-from service.options.base import Options, RequestOptions, among, parse
+from service.options.base import SHARED, Options, among, parse
 from service.options.generation import ENDS, SAMPLING, GenerateOptions
 from service.options.predictions import (
     TEMPLATE,
@@ -39,7 +39,6 @@ TEXTS: Refused = {
 }
 VECTORS: Refused = {
     **TEXTS,
-    "prompt_name": ((), "the model's default prompt, if it has one, is put before every text"),
     "encoding_format": (("float",), "vectors are lists of numbers here; /v1/embeddings answers base64 too"),
 }
 WEIGHED = "probabilities of tokens that occurred already are not changed"
@@ -97,27 +96,13 @@ class ZeroShotParameters(TextOptions):
 
     candidate_labels: Annotated[NamedLabels, BeforeValidator(_of_words)] = Field(description="labels to choose from")
     hypothesis_template: Template = Field(TEMPLATE, description="the sentence of a label, which stands for {}")
-    multi_label: bool = Field(False, description="each label for itself, rather than one of them")
+    multi_label: bool = Field(
+        False, description="each label for itself, rather than one of them", json_schema_extra=SHARED
+    )
 
 
 class ObjectDetectionParameters(DetectOptions):
     """Parameters of object-detection."""
-
-
-class EmbeddingParameters(RequestOptions):
-    """Parameters of feature-extraction."""
-
-    normalize: bool = Field(False, description="divide each vector by its length")
-    dimensions: int | None = Field(None, description="of a vector; must be the model's")
-
-    def check_dimensions(self, size: int) -> None:
-        """Raise Unacceptable for a number of dimensions that the model's vectors do not have."""
-        if self.dimensions not in (None, size):
-            raise Unacceptable(f"dimensions: must be {size}, the model's, given {self.dimensions}")
-
-
-class TextEmbeddingParameters(TextOptions, EmbeddingParameters):
-    """Parameters of feature-extraction for a text."""
 
 
 class GenerationParameters(GenerateOptions):

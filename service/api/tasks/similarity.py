@@ -19,7 +19,7 @@ from service.arrays import Array
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.http.exchange import exchange_of
-from service.options.predictions import TextOptions
+from service.options.predictions import PromptOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
 from service.state import State
@@ -46,7 +46,7 @@ class Similarity(Endpoint[Predictor]):
                 raise Unacceptable(f"attention: explains the likeness to one source, given {len(sources)}")
             document["attention"] = _against(document["attention"], sources[0], served.manifest)
         parsed = ParsedRequest([*inputs, *sources], document)
-        options = parsed.options(TextOptions)
+        options = parsed.options(PromptOptions)
         query = attention_query(request, served, parsed, required=False)
         call = Call(state, exchange_of(request.scope), served, parsed.inputs)
         places = range(len(inputs))
@@ -70,7 +70,7 @@ class Similarity(Endpoint[Predictor]):
 
             return await with_attention(call, options, query, answered, places, write)
 
-        return await predict(call, options, lambda vector: vector, respond)
+        return await predict(call, options, lambda vector: vector[: options.dimensions], respond)
 
 
 def _texts(subject: str, given: object, most: int) -> list[str]:

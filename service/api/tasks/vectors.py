@@ -1,7 +1,5 @@
 """Embeddings of images and texts."""
 
-from typing import TypeVar
-
 import numpy as np
 from starlette.responses import Response
 
@@ -10,21 +8,18 @@ from service.answering.modalities import modality_of
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.pipelines.asked import Asked
-from service.api.pipelines.parameters import (
-    VECTORS,
-    EmbeddingParameters,
-    Refused,
-    TextEmbeddingParameters,
-    parse_parameters,
-)
+from service.api.pipelines.parameters import VECTORS, Refused, parse_parameters
 from service.api.tasks.task import Json, OnePass, Show
 from service.api.tasks.tensors import Output, Row
 from service.options.base import RequestOptions
+from service.options.predictions import CutOptions, EmbedOptions, EmbedTextOptions, PromptOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
 
-T = TypeVar("T")
-PARAMETERS: dict[str, type[EmbeddingParameters]] = {"image": EmbeddingParameters, "text": TextEmbeddingParameters}
+OPTIONS: dict[str, type[EmbedOptions]] = {"image": EmbedOptions, "text": EmbedTextOptions}
+"""By the modality of inputs."""
+ATTENTION: dict[str, type[CutOptions]] = {"image": CutOptions, "text": PromptOptions}
+"""Those of attention alone."""
 REFUSED: dict[str, Refused] = {"image": {}, "text": VECTORS}
 """Of Hugging Face's clients, by the modality of inputs."""
 
@@ -38,16 +33,25 @@ class Vectors(OnePass[Predictor]):
 
     def options(self, served: Predictor) -> type[RequestOptions]:
         """Return the options of the modality."""
+        return OPTIONS[served.inputs.modality]
+
+    def attention_options(self, served: Predictor) -> type[RequestOptions]:
+        """Return the options of the modality, without what explains no likeness."""
+        return ATTENTION[served.inputs.modality]
+
+    def tensor_options(self, served: Predictor) -> type[RequestOptions]:
+        """Return those of any request: tensors are whole vectors."""
         return modality_of(served).options
 
     def shown(self, served: Predictor, options: RequestOptions) -> Show[Json]:
         """Return what shows a vector."""
-        return embedding
+        cut = as_asked(options)
+        return lambda vector: {"embedding": cut(vector)}
 
     async def answer_pipeline(self, asked: Asked, served: Predictor) -> Response:
         """Return a vector for each input, or of the first text the cosines with the others."""
         modality = served.inputs.modality
-        options = parse_parameters(PARAMETERS[modality], asked.given, REFUSED[modality], served.manifest)
+        options = parse_parameters(OPTIONS[modality], asked.given, REFUSED[modality], served.manifest)
         return await vectors(asked.call(served), options, compared=asked.compared)
 
     def outputs(self, served: Predictor) -> list[Output]:
@@ -59,14 +63,9 @@ class Vectors(OnePass[Predictor]):
         return lambda vector: {"embedding": vector}
 
 
-def embedding(vector: Prediction) -> Json:
-    """Return an embedding."""
-    return {"embedding": vector}
-
-
-async def vectors(call: Call[Predictor], options: EmbeddingParameters, *, compared: bool = False) -> Response:
+async def vectors(call: Call[Predictor], options: CutOptions, *, compared: bool = False) -> Response:
     """Return the vectors of a call's inputs, or the cosines of the first with the others. Raises Unacceptable."""
-    options.check_dimensions(call.served.output_size)
+    cut = as_asked(options, compared=compared)
 
     async def respond(answered: Answered[Prediction]) -> Response:
         if compared:
@@ -74,14 +73,22 @@ async def vectors(call: Call[Predictor], options: EmbeddingParameters, *, compar
             return responses.respond([float(first @ other) for other in others])
         return responses.respond(answered.shown)
 
-    return await predict(call, options, unit if compared or options.normalize else _itself, respond)
+    return await predict(call, options, cut, respond)
+
+
+def as_asked(options: RequestOptions, *, compared: bool = False) -> Show[Prediction]:
+    """Return what makes a vector of what the model answers: its first numbers, then perhaps of length one.
+
+    The numbers that are left are not of length one where the whole vector was, so they are divided by it again unless
+    the request says otherwise (Matryoshka representations, Kusupati et al. 2022, arXiv 2205.13147).
+    """
+    dimensions = options.dimensions if isinstance(options, CutOptions) else None
+    asked = options.normalize if isinstance(options, EmbedOptions) else None
+    divided = compared or (dimensions is not None if asked is None else asked)
+    return lambda vector: unit(vector[:dimensions]) if divided else vector[:dimensions]
 
 
 def unit(vector: Prediction) -> Prediction:
     """Return a vector divided by its length; zeros as they are."""
     exact = vector.astype(np.float64)
     return (exact / max(float(np.linalg.norm(exact)), 1e-12)).astype(np.float32)
-
-
-def _itself(shown: T) -> T:
-    return shown

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from service.arrays import Array
+from service.arrays import Array, only_first
 from service.batching.fair_queue import Caller
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
 from service.explanations.query import AttentionQuery
 from service.explanations.states import SMALLEST_LENGTH
-from service.inputs.model_input import ModelInput, Pair, Text, Token
+from service.inputs.model_input import ModelInput, Text, Token, strings_of
 from service.repository.explaining.gradients import (
     Explained,
     Figures,
@@ -67,7 +67,8 @@ async def other_of(
     if query and query.by_states:
         attended = await served.attend(item, query, caller)
         return Other(item, text, attended.prediction, name, attended.states)
-    return Other(item, text, await served.predict(item, caller), name)
+    vector = await served.predict(item, caller)
+    return Other(item, text, only_first(vector, query.kept if query else None), name)
 
 
 async def explain(
@@ -116,7 +117,7 @@ async def explain(
     )  # fmt: skip
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
-        own = Other(item, text, result.prediction)
+        own = Other(item, text, only_first(result.prediction, query.kept))
         _, opposite = await explain(served, other.item, replace(query, options=own_side), other.text, caller, own)
         answer = replace(answer, opposite=opposite)
     return result.prediction, answer
@@ -211,7 +212,7 @@ def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], d
     """Return the tokens of the only axis of an input, if it is a text, and the texts that their spans lie in."""
     if not item.tokens:
         return {}, {}
-    return {"source": item.tokens}, {"source": [text.text, text.text_pair] if isinstance(text, Pair) else [text]}
+    return {"source": item.tokens}, {"source": strings_of(text)}
 
 
 def axes_of_generated(

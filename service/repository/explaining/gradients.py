@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from contract.manifest import GradientMethod, KindName, Manifest
-from service.arrays import Array
+from service.arrays import Array, only_first
 from service.batching.fair_queue import Caller
 from service.explanations.answer import MOST_ERROR, AttentionMap
 from service.explanations.query import FINER, PATH_ENDS, AttentionQuery
@@ -126,7 +126,7 @@ def jobs_of(
         "position": np.array(target.position),
     }
     if other is not None:
-        controls["other"] = other
+        controls |= {"other": other, "kept": only_first(np.ones(len(other), np.float32), query.kept)}
     if query.rules.identity:
         return [GradientJob(item, controls | {ROWS: np.array(target.rows)}, query.kinds[0].layers)]
     if query.baseline is None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.arrays import Array, probabilities
+from service.arrays import Array, only_first, probabilities
 from service.batching.batcher import bucket_of
 from service.batching.fair_queue import Caller
 from service.errors import Unacceptable
@@ -93,7 +93,7 @@ def predicted(
             raise TypeError("the embedding of an input is evaluated by another")
 
         async def cosine(rest: ModelInput) -> float:
-            own = await served.predict(rest, caller)
+            own = only_first(await served.predict(rest, caller), query.kept)
             lengths = float(np.linalg.norm(own) * np.linalg.norm(other))
             return float(own @ other) / max(lengths, SMALLEST_LENGTH)
 

@@ -18,6 +18,7 @@ from service.explanations.score import CLASSIFICATION_TASKS, explains
 from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput, Text, cost_of
 from service.options.base import RequestOptions
+from service.options.predictions import CutOptions
 from service.repository.models.served_model import Prediction, ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
@@ -174,3 +175,7 @@ class Embedder(Predictor):
         super().__init__(artifact, device, settings)
         if self.inputs.tokenizer:
             self.endpoints = ("embed", "similarity", "attention")
+
+    def query_with(self, query: AttentionQuery, options: RequestOptions) -> AttentionQuery:
+        """Return a query about as many numbers of vectors as options say."""
+        return replace(query, kept=options.dimensions) if isinstance(options, CutOptions) else query

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inputs.model_input import Pair, Windows
+from service.inputs.model_input import Pair, Prompted, Windows
 from service.store.stored_request import StoredRequest, pack, unpack
 
 TEXTS = st.text(st.characters(), max_size=20)
@@ -14,11 +14,12 @@ KEPT = st.builds(
     StoredRequest,
     model=st.text(max_size=9),
     version=st.text(max_size=9),
-    inputs=st.lists(st.binary(max_size=50) | TEXTS | PAIRS, max_size=4).map(tuple),
+    inputs=st.lists(st.binary(max_size=50) | TEXTS | PAIRS | st.builds(Prompted, TEXTS, TEXTS), max_size=4).map(tuple),
     truncate=st.booleans(),
     source_language=st.none() | st.text(max_size=9),
     target_language=st.none() | st.text(max_size=9),
     windows=st.none() | st.builds(Windows, st.integers(0, 99), st.none() | st.integers(1, 999)),
+    dimensions=st.none() | st.integers(1, 9),
     targets=st.none() | st.lists(st.lists(st.integers(0, 2**31), max_size=5).map(tuple), max_size=4).map(tuple),
 )
 

@@ -6,7 +6,7 @@ from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import in_json
 from service.api.openapi.predictions import prediction
 from service.api.openapi.requests import Texts
-from service.options.predictions import TextOptions
+from service.options.predictions import PromptOptions
 
 
 class SimilarText(Result):
@@ -21,7 +21,7 @@ class SimilarTexts(Answer):
     results: list[SimilarText] = Field(description="one per input, in order")
 
 
-class CompareTexts(TextOptions, Texts):
+class CompareTexts(PromptOptions, Texts):
     """Texts to compare with a source, or with several."""
 
     source: str | list[str]

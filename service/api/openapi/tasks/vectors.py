@@ -6,13 +6,9 @@ from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import any_of
 from service.api.openapi.predictions import prediction
 from service.api.openapi.requests import Images, Texts, form, images_or, query
-from service.api.pipelines.parameters import (
-    EmbeddingParameters,
-    TextEmbeddingParameters,
-)
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
-from service.options.predictions import TextOptions
+from service.options.predictions import EmbedOptions, EmbedTextOptions
 
 
 class EmbeddedResult(Result):
@@ -27,19 +23,19 @@ class Embedded(Answer):
     results: list[EmbeddedResult] = Field(description="one per input, in order")
 
 
-class EmbedImages(RequestOptions, Images):
+class EmbedImages(EmbedOptions, Images):
     """Images to embed."""
 
 
-class EmbedTexts(TextOptions, Texts):
+class EmbedTexts(EmbedTextOptions, Texts):
     """Texts to embed."""
 
 
 NAME = "embed"
 OPERATION = prediction(
     Embedded,
-    images_or(any_of(EmbedImages, EmbedTexts), form("ImageForm")),
-    query(RequestOptions, AttentionOptions),
+    images_or(any_of(EmbedImages, EmbedTexts), form("EmbedForm", EmbedOptions)),
+    query(RequestOptions, EmbedOptions, AttentionOptions),
 )
-PARAMETERS = (TextEmbeddingParameters, EmbeddingParameters)
+PARAMETERS = (EmbedTextOptions, EmbedOptions)
 ANSWERS = ()

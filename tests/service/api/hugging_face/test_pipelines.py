@@ -239,11 +239,9 @@ def test_vectors_are_those_of_our_own_endpoint_and_can_be_brought_to_length_one(
         found = np.array(post(texts, "roberta-features", {"inputs": inputs, **body}))
         np.testing.assert_allclose(found, np.array(vectors) / lengths[:, None], atol=1e-6)
     width = len(vectors[0])
-    assert (
-        post(texts, "roberta-features", {"inputs": inputs, "dimensions": width, "encoding_format": "float"}) == vectors
-    )
-    assert refusal(texts, "roberta-features", {"inputs": "a", "dimensions": width - 1}) == (
-        f"dimensions: must be {width}, the model's, given {width - 1}"
+    assert post(texts, "roberta-features", {"inputs": inputs, "encoding_format": "float"}) == vectors
+    assert refusal(texts, "roberta-features", {"inputs": "a", "dimensions": width + 1}) == (
+        f"dimensions: must be from 1 to {width}, given {width + 1}"
     )
 
 
@@ -266,7 +264,7 @@ def test_texts_are_compared_with_one_by_the_cosine(texts):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"prompt_name": "query"}, "prompt_name: is not served; the model's default prompt, "),
+        ({"prompt_name": "query"}, "prompt_name: this model has none by name, given another"),
         ({"truncation_direction": "left"}, "truncation_direction: must be right or Right; "),
         ({"encoding_format": "base64"}, "encoding_format: must be float; "),
         ({"method": "raw"}, "method: is an option of attention, which /v1/models/roberta-features/attention answers"),
