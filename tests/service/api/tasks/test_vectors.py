@@ -48,8 +48,8 @@ def client(folders, families, tmp_path_factory):
     given = [folders / name for name in ("sentences", "cut", "apart")]
     made = once("artifacts-of-prompts", export(*given, "--methods", "relevance,libra,integrated"), *READ)
     folder = tmp_path_factory.mktemp("vectors")
-    for one in [*made.iterdir(), families("vit-features")]:
-        (folder / one.name).symlink_to(one)
+    for artifact in [*made.iterdir(), families("vit-features")]:
+        (folder / artifact.name).symlink_to(artifact)
     with in_process(folder, max_text_bytes=20_000) as client:
         yield client
 
@@ -166,8 +166,8 @@ def numbers(found):
     if isinstance(found, dict):
         found = [one for _, one in sorted(found.items())]
     if isinstance(found, list):
-        for one in found:
-            yield from numbers(one)
+        for part in found:
+            yield from numbers(part)
     elif isinstance(found, float):
         yield found
 
