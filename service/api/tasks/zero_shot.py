@@ -213,7 +213,8 @@ def asked_of_stored(served: Predictor, inputs: Sequence[bytes | Text], given: Ma
     named = any(isinstance(one, Pair) and one.cut == 0 for one in inputs)
     if classes is None or not named or "target" in given:
         return dict(given)
-    own = _of_entailment(given, served, classes)
+    named_method = {"method": given.get("attention", "raw"), **given}  # a query names it by either word
+    own = _of_entailment(named_method, served, classes)
     if not own:
         return dict(given)
     return {"against": f'{{"index": {classes[1]}}}', **given, "target": str(classes[0])}

@@ -105,8 +105,12 @@ def test_entailment_of_a_label_is_explained_against_contradiction_beside_it_and_
         score = {} if method == "raw" else {"target": entailment, "against": {"index": contradiction}}
         body = {"inputs": pair, "attention": {**options, **score}}
         wanted = client.post(f"/v1/models/{name}/classify", json=body).json()["results"][0]["attention"]
-        later = client.get(f"/v1/attention/{one['id']}", params=options).json()["results"][0]["attention"]
-        for found in (one["attention"], later):
+        other = {"attention" if word == "method" else word: value for word, value in options.items()}
+        later = [
+            client.get(f"/v1/attention/{one['id']}", params=params).json()["results"][0]["attention"]
+            for params in (options, other)
+        ]
+        for found in (one["attention"], *later):
             assert found["tokens"] == wanted["tokens"]
             assert found["maps"][0].get("target") == wanted["maps"][0].get("target")
             values = [np.array(each["maps"][0]["values"]) for each in (found, wanted)]
