@@ -183,7 +183,7 @@ HOSTILE = [
     document(DATES + "/generate", inputs=MARK * 20_000),
     document(DATES + "/generate", inputs=MARK * 9),
     document(DATES + "/generate", inputs="x", max_new_tokens=10**9),
-    document(DATES + "/generate", inputs=[MARK] * 33),
+    document(DATES + "/generate", inputs=[MARK] * 2049),
     document(DATES + "/generate", inputs={MARK: MARK}),
     document(DATES + "/attention", inputs="x", attention={"layers": list(range(5000))}),
     document(DATES + "/attention", inputs="x", attention={"method": "integrated", "steps": 10**9}),
