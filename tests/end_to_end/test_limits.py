@@ -37,6 +37,9 @@ TIGHT = {
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
 ELSEWHERE = {
     "a long prompt that would be put before each text": "service/api/tasks/test_vectors.py",
+    "a very long text that is read in windows": "service/inputs/test_tokenization.py",
+    "many or long answers to questions": "service/api/tasks/test_spans.py",
+    "many entities, or probabilities of tokens as tensors": "service/api/tasks/test_tags.py",
     "integrated gradients of an image that would take longer than a request may, at the speed of the last minute":
         "service/answering/test_in_time.py",
     "a client that does not read its answer, or reads it very slowly": "service/http/test_bounded_protocol.py",

@@ -496,7 +496,7 @@ def test_a_cross_encoder_s_only_label_is_a_probability_or_a_raw_score(saved, dec
             "BertForMultipleChoice",
             r"of bert there are \.\.\.ForSequenceClassification \(text-classification\)",
         ),
-        ("bert", "BertForQuestionAnswering", "or add --task feature-extraction for the body alone"),
+        ("bert", "BertForNextSentencePrediction", "or add --task feature-extraction for the body alone"),
         (
             "bart",
             "BartForSequenceClassification",

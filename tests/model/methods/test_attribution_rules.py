@@ -15,7 +15,7 @@ from model.architectures.vit import ViT
 from model.catalogue import BUNDLED, build, bundled
 from model.methods.attribution import Balanced, entering, first_states, libra
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import Pool
+from model.parts.heads import MaskedWords, Pool
 from tests.samples.attention_reference import assert_same, randn, sharpen
 
 EXPLAINED = (ViT, TextEncoder, GPT, Transformer, Detector)
@@ -43,8 +43,8 @@ def run_of(model, batch=2):
     if isinstance(model, GPT):
         return [model.decoder], lambda: model(source)[0][rows, 5]
     if isinstance(model, TextEncoder):
-        masked = torch.tensor([[3], [0]])[:batch]
-        return [model.encoder], lambda: model(source, shown, None, masked)[0][:, 0]
+        masked = [torch.tensor([[3], [0]])[:batch]] if isinstance(model.head, MaskedWords) else []
+        return [model.encoder], lambda: model(source, shown, None, *masked)[0][:, 0]
     prefix = tokens(batch, 5, seed=1)
     return [model.encoder, model.decoder], lambda: model(source, shown, prefix)[0][rows, 3]
 

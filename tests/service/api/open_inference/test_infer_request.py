@@ -17,9 +17,10 @@ from service.inputs.text_inputs import TextInputs
 from service.settings import Settings
 from tests.samples.http_requests import packed
 
-IMAGES = SimpleNamespace(inputs=object.__new__(ImageInputs), takes_pairs=False)
-TEXTS = SimpleNamespace(inputs=object.__new__(TextInputs), takes_pairs=False)
-PAIRS = SimpleNamespace(inputs=object.__new__(TextInputs), takes_pairs=True)
+CLASSIFIER = SimpleNamespace(task="text-classification")
+IMAGES = SimpleNamespace(inputs=object.__new__(ImageInputs), takes_pairs=False, manifest=CLASSIFIER)
+TEXTS = SimpleNamespace(inputs=object.__new__(TextInputs), takes_pairs=False, manifest=CLASSIFIER)
+PAIRS = SimpleNamespace(inputs=object.__new__(TextInputs), takes_pairs=True, manifest=CLASSIFIER)
 
 
 def read(body, served=TEXTS, length=None, headers=(), settings=None, query=b""):

@@ -366,3 +366,12 @@ def test_a_question_without_a_context_is_no_input(client):
     assert said == "text_pair: must be given, the context of each question"
     said = post(client, "/v1/models/bert-rank/answer", {"inputs": {"question": "a", "context": "b"}}, 404)["detail"]
     assert said.startswith("answer: this model's task is text-classification; it serves classify, rerank, attention")
+
+
+def test_answers_that_are_too_large_together_are_refused(families, tmp_path):
+    (tmp_path / "bert-answer").symlink_to(families("bert-answer"))
+    body = {"inputs": {"question": QUESTION, "context": LONG}, "top_k": 100}
+    with in_process(tmp_path, max_answer_bytes=4000) as client:
+        answer = client.post("/v1/models/bert-answer/answer", json=body)
+    assert answer.status_code == 413
+    assert answer.json()["detail"].startswith("answers: at most 4000 bytes, these would have ")

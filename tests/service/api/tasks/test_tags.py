@@ -245,3 +245,11 @@ def test_a_class_is_for_one_answer_an_input(client):
     answer = client.post("/v2/models/bert-tags/infer", json=sent)
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("classification: is for one class an input, a tagger has one")
+
+
+def test_entities_that_are_too_large_together_are_refused(families, tmp_path):
+    (tmp_path / "bert-tags").symlink_to(families("bert-tags"))
+    with in_process(tmp_path, max_answer_bytes=2000) as client:
+        answer = client.post("/v1/models/bert-tags/tag", json={"inputs": TEXT})
+    assert answer.status_code == 413
+    assert answer.json()["detail"].startswith("entities: at most 2000 bytes an answer, this one may have ")
