@@ -334,13 +334,15 @@ def targets(model, seen):
     """Return what is explained in every row, and rows to read of each.
 
     A class or token of its own, the likeliest in the last; every other one against another; at positions. Of embeddings
-    it is the cosine with drawn vectors.
+    it is the cosine with drawn vectors, of their first numbers.
     """
     batch, *middle, classes = seen.answer.shape
     classes = seen.classes or classes
     rng = np.random.default_rng(batch)
     if model.manifest.task == "feature-extraction":
         feed = {"other": rng.normal(size=(batch, classes)).astype(np.float32)}
+        most = rng.integers((classes + 1) // 2, classes + 1, (batch, 1))
+        feed["kept"] = (np.arange(classes) < most).astype(np.float32)
     else:
         feed = {"explained": (np.arange(batch) * 7 + 1) % classes}
         feed["against"] = np.where(np.arange(batch) % 2, (feed["explained"] + 1) % classes, -1)
@@ -362,7 +364,8 @@ def targets(model, seen):
 def score(answer, asked):
     """Return what is explained of each row: a logit, one less another, or a cosine."""
     if "other" in asked:
-        other = torch.from_numpy(asked["other"]).double()
+        kept = torch.from_numpy(asked["kept"])
+        answer, other = answer * kept, torch.from_numpy(asked["other"]).double() * kept
         return (answer / answer.norm(dim=1, keepdim=True) * (other / other.norm(dim=1, keepdim=True))).sum(1)
     scores = []
     for row, logits in enumerate(answer):
