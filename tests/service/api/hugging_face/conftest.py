@@ -9,6 +9,7 @@ SMALL = (
     "bert-rank",
     "bert-answer",
     "bert-nli",
+    "bert-tags",
     "roberta-rank",
     "roberta",
     "bert-mask",

@@ -597,7 +597,8 @@ def test_a_stream_that_fails_says_so_in_its_last_event():
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_the_client_gets_what_it_asks_for(texts, call):
     names = {"embeddings": "minilm", "seq2seq": "dates", "causal": "gpt2", "images": "digits", "masks": "bert-mask"}
-    names |= {"classifier": "bert", "objects": "tiny", "extractor": "bert-answer", "entailment": "bert-nli"}
+    names |= {"classifier": "bert", "objects": "tiny"}
+    names |= {"extractor": "bert-answer", "entailment": "bert-nli", "tags": "bert-tags"}
     pictures = {"picture": str(ROOT / "tests/data/digits/seven.png"), "scene": str(ROOT / "tests/data/scenes/five.png")}
     service = types.SimpleNamespace(url=str(texts.base_url), **pictures, **names)
     call(service)
