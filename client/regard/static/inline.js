@@ -3361,7 +3361,7 @@ if (entities) return { text, ...result, entities: entities.map((one, object) => 
 if (answers && context === undefined) {
 return { ranked: answers.map((one, object) => ({ object, text: one.text, share: one.score })) }
 }
-if (score === undefined) return result
+if (index === undefined) return result
 return { ranked: [{ object: index, score, text: result.text }] }
 }
 

@@ -98,7 +98,7 @@ function resultOf({ result = {}, text }) {
   if (answers && context === undefined) { // it stands in the text that was sent, behind the question
     return { ranked: answers.map((one, object) => ({ object, text: one.text, share: one.score })) }
   }
-  if (score === undefined) return result
+  if (index === undefined) return result
   return { ranked: [{ object: index, score, text: result.text }] }
 }
 
