@@ -275,6 +275,26 @@ def dates_tags() -> Source:
     )
 
 
+def dates_rank() -> Source:
+    """Return the model that ranks ISO dates by a written one."""
+    name, config, model = "dates-rank", TEXT_ENCODER_SIZES["dates-rank"], bundled("dates-rank")
+    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    return text_model(
+        name,
+        model,
+        config,
+        family="bert",
+        task="text-classification",
+        text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK, padding=PAD),
+        tokenizer=character_tokenizer(
+            SPECIALS, ALPHABET, around="[START] $A [END]", pair="[START] $A [END] $B:1 [END]:1", mask=MASK_TOKEN
+        ),
+        labels=("meant",),
+        scores="sigmoid",
+        made_by=_made_by(name, config),
+    )
+
+
 def dates_clm() -> Source:
     """Return the model that continues lines of written dates."""
     config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
@@ -317,6 +337,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-mlm": dates_mlm,
     "dates-clm": dates_clm,
     "dates-tags": dates_tags,
+    "dates-rank": dates_rank,
     "dates-bilinear": dates_bilinear,
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,

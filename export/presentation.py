@@ -87,6 +87,14 @@ PRESENTATIONS: dict[str, Presentation] = {
             ("from the fourth of July to 12 August 1996",),
         ),
     ),
+    "dates-rank": Presentation(
+        "Says how well an ISO date answers a written one, and so ranks dates; a cross-encoder, as BERT is one.",
+        (
+            ("the twenty-third of march 2021", "2021-03-23"),
+            ("3/23/21", "2021-04-23"),
+            ("tue 23 mar 2021", "2012-03-23"),
+        ),
+    ),
     "minilm": Presentation(
         "Turns a sentence into 384 numbers, so that sentences of similar meaning can be found (all-MiniLM-L6-v2).",
         (

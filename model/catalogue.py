@@ -12,7 +12,7 @@ from model.architectures.gpt import GPT_SIZES, gpt
 from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
 from model.architectures.swin import SWIN_SIZES, swin
 from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
-from model.architectures.text_encoder import TEXT_ENCODER_SIZES, tagger, word_filler
+from model.architectures.text_encoder import TEXT_ENCODER_SIZES, tagger, text_ranker, word_filler
 from model.architectures.transformer import TRANSFORMER_SIZES, vaswani
 from model.architectures.vit import VIT_SIZES, vit
 from model.architectures.vit_variants import VARIANTS
@@ -40,6 +40,7 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
     "dates-mlm": lambda: word_filler(TEXT_ENCODER_SIZES["dates-mlm"]),
     "dates-tags": lambda: tagger(TEXT_ENCODER_SIZES["dates-tags"], len(DATE_TAGS)),
+    "dates-rank": lambda: text_ranker(TEXT_ENCODER_SIZES["dates-rank"]),
     **{name: lambda config=config: gpt(config) for name, config in GPT_SIZES.items()},  # type: ignore[misc] # as above
 }
 

@@ -24,6 +24,7 @@ RECIPES = {
     "dates-mlm": "language",
     "dates-clm": "language",
     "dates-tags": "tags",
+    "dates-rank": "ranks",
 }
 """Models that can be trained, each with the module of `train/recipes` that knows how."""
 

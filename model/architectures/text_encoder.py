@@ -10,7 +10,7 @@ from model.parts.attention import Context, Maps, Recall, under, visible_keys
 from model.parts.blocks import PostNormBlock, Stack
 from model.parts.embedding import Embedding
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import EachLinear, MaskedWords, head_width
+from model.parts.heads import EachLinear, FirstClassifier, MaskedWords, head_width
 from model.parts.positions import RelativeBias
 from model.parts.stacks import BlockSizes
 
@@ -41,6 +41,8 @@ TEXT_ENCODER_SIZES = {
     "dates-mlm": TextEncoderConfig(76, length=96, width=128, layers=3, heads=4, hidden=512),
     # bundled: texts with dates, the same characters, each of which is in a part of a date or in none
     "dates-tags": TextEncoderConfig(75, length=96, width=96, layers=3, heads=4, hidden=384),
+    # bundled: a written date and an ISO date, as the two texts of a pair
+    "dates-rank": TextEncoderConfig(76, length=96, width=128, layers=3, heads=4, hidden=512, types=2),
 }
 
 
@@ -93,6 +95,11 @@ def text_encoder(config: TextEncoderConfig, head: nn.Module) -> TextEncoder:
         head,
         RelativeBias(config.heads, config.buckets) if config.buckets else None,
     )
+
+
+def text_ranker(config: TextEncoderConfig) -> TextEncoder:
+    """Compose a cross-encoder: one score of a pair of texts, by the first token (Nogueira and Cho 2019)."""
+    return text_encoder(config, FirstClassifier(config.width, 1, nn.Tanh()))
 
 
 def word_filler(config: TextEncoderConfig) -> TextEncoder:

@@ -142,6 +142,20 @@ def test_texts_that_are_tagged(client, documented):
         documented.check(client.post("/v1/models/dates-tags/tag", json={"inputs": DATE, **more}))
 
 
+def test_texts_that_are_ranked(client, documented):
+    body = {"query": DATE, "texts": ["2021-03-23", "2021-05-23"]}
+    against = {"method": "libra", "against": {"text": "2021-05-23"}}
+    for more in (
+        {},
+        {"return_texts": True, "raw_scores": True, "top_k": 1},
+        {"attention": "raw"},
+        {"attention": against},
+    ):
+        documented.check(client.post("/v1/models/dates-rank/rerank", json={**body, **more}))
+    pair = {"inputs": {"text": DATE, "text_pair": "2021-03-23"}}
+    asks(client, documented, "dates-rank", "classify", pair, EVERY_WAY)
+
+
 @pytest.mark.parametrize(
     ("model", "body"),
     [("dates", {"inputs": DATE}), ("dates-clm", {"inputs": PROMPT}), ("captions-soft", {"images": [encoded(SCENE)]})],

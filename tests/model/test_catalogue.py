@@ -38,6 +38,7 @@ PARAMETERS = {
     "dates-mlm": 633_932,
     "dates-clm": 616_960,
     "dates-tags": 352_613,
+    "dates-rank": 633_985,
     "digits-plain": 78_794,
     "digits-dot": 78_794,
     "digits-additive": 78_986,
@@ -76,6 +77,7 @@ MAPS = {  # how many, with how many heads each
     "dates-mlm": (3, 4),
     "dates-clm": (3, 4),
     "dates-tags": (3, 4),
+    "dates-rank": (3, 4),
     **dict.fromkeys(VARIANTS, (6, 4)),
     "digits-axial": (2 * 6, 4),
     "captions-soft": (1, 1),
@@ -89,7 +91,7 @@ LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96, "dates-
 ALIGNING = {"dates-recurrent": (96, 16), "dates-convolutional": (96, 96)}
 """The most tokens of a source and a target."""
 SWINS = SWIN_SIZES | SWIN_V2_SIZES
-TEXTS = {"dates-mlm": 96, "dates-clm": 96, "dates-tags": 96}
+TEXTS = {"dates-mlm": 96, "dates-clm": 96, "dates-tags": 96, "dates-rank": 96}
 
 
 def test_the_tables_of_this_file_list_every_model():
@@ -117,11 +119,12 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             assert logits.shape == (1, LENGTHS[name], TRANSFORMER_SIZES[name].vocabulary)
         elif name in TEXTS:
             longest = torch.zeros(1, TEXTS[name], dtype=torch.long)
-            asked = {"dates-mlm": (longest == 0, None, longest), "dates-tags": (longest == 0,)}.get(name, ())
+            asked = {"dates-mlm": (longest == 0, None, longest), "dates-tags": (longest == 0,)}
+            asked["dates-rank"] = (longest == 0, longest)
             assert model.embed.positions.weight.shape[0] == TEXTS[name]
-            logits, maps = model(longest, *asked)
-            answers = len(DATE_TAGS) if name == "dates-tags" else model.embed.tokens.num_embeddings
-            assert logits.shape == (1, TEXTS[name], answers)
+            logits, maps = model(longest, *asked.get(name, ()))
+            answers = {"dates-tags": (TEXTS[name], len(DATE_TAGS)), "dates-rank": (1,)}
+            assert logits.shape == (1, *answers.get(name, (TEXTS[name], model.embed.tokens.num_embeddings)))
         elif name in ALIGNING:
             source, target = (torch.zeros(1, length, dtype=torch.long) for length in ALIGNING[name])
             logits, maps = model(source, source == 0, target)

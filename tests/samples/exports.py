@@ -23,7 +23,7 @@ EXPORTER = ("contract", "export", "model")
 EXPORTED = {
     "dino": ["digits-dino"],
     "minilm": ["minilm"],
-    "languages": ["dates-clm", "dates-mlm", "dates-tags"],
+    "languages": ["dates-clm", "dates-mlm", "dates-tags", "dates-rank"],
     "captions-soft": ["captions-soft"],
     "scenes-detr": ["scenes-detr"],
     "photos": ["photos"],

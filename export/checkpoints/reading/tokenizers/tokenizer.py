@@ -28,13 +28,13 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {"mask_token": ("[MASK]", "<mask>")
 
 
 def character_tokenizer(
-    specials: tuple[str, ...], alphabet: str, *, around: str = "$A", mask: str | None = None
+    specials: tuple[str, ...], alphabet: str, *, around: str = "$A", pair: str = "$A $B:1", mask: str | None = None
 ) -> str:
     """Return a tokenizer that lower-cases a text and splits it into characters.
 
     Indices are those of the specials in their order, then of the alphabet; `[UNK]` stands for every other character.
     Specials cannot be written in a text: "[END]" is five characters. `around` is the template of specials around every
-    text, `$A`. The mask has the last index, and is the only special that can be written.
+    text, `$A`, and `pair` that around two. The mask has the last index, and is the only special that can be written.
     """
     vocabulary = {token: index for index, token in enumerate((*specials, *alphabet))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 # no password
@@ -43,7 +43,7 @@ def character_tokenizer(
     tokenizer.decoder = decoders.Fuse()
     if around != "$A":
         placed = [(name, vocabulary[name]) for name in around.split() if name in specials]
-        tokenizer.post_processor = processors.TemplateProcessing(single=around, special_tokens=placed)
+        tokenizer.post_processor = processors.TemplateProcessing(single=around, pair=pair, special_tokens=placed)
     if mask:
         tokenizer.add_special_tokens([AddedToken(mask, normalized=False)])
     return tokenizer.to_str(pretty=True)

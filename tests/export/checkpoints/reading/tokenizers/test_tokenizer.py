@@ -38,6 +38,14 @@ def test_specials_stand_around_a_text_that_cannot_hold_them():
     assert encoding.offsets[1:-1] == [(place, place + 1) for place in range(7)]
 
 
+def test_specials_stand_around_each_of_two_texts():
+    pair = "[START] $A [END] $B:1 [END]:1"
+    tokenizer = Tokenizer.from_str(character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]", pair=pair))
+    encoding = tokenizer.encode("3/23/21", "2021-03-23")
+    assert encoding.ids == [START, *encode("3/23/21"), END, *encode("2021-03-23"), END]
+    assert encoding.type_ids == [0] * 9 + [1] * 11
+
+
 def test_a_mask_is_one_token_where_it_is_written_as_it_is():
     tokenizer = Tokenizer.from_str(character_tokenizer(SPECIALS, ALPHABET, mask=MASK_TOKEN))
     assert tokenizer.encode("1[MASK] 2").ids == [*encode("1"), MASK, *encode(" 2")]
@@ -45,7 +53,9 @@ def test_a_mask_is_one_token_where_it_is_written_as_it_is():
     assert Tokenizer.from_str(character_tokenizer(SPECIALS, ALPHABET)).encode("[MASK]").ids == encode("[MASK]")
 
 
-@pytest.mark.parametrize(("name", "ends"), [("dates-mlm", (END,)), ("dates-tags", (END,)), ("dates-clm", ())])
+@pytest.mark.parametrize(
+    ("name", "ends"), [("dates-mlm", (END,)), ("dates-tags", (END,)), ("dates-rank", (END,)), ("dates-clm", ())]
+)
 def test_a_line_becomes_the_tokens_that_its_model_was_trained_on(name, ends):
     source = SOURCES[name]()
     written = "MARCH 3, 2021 = 2021-03-03"
