@@ -28,6 +28,7 @@ def written(results: Mapping[str, Any]) -> str:
         "objects": objects,
         "reversal": rows_of_reversal,
         "dates-tags": tags,
+        "dates-rank": ranks,
         "minilm": sentences,
         "photos": photographs,
         "matches": found_again,
@@ -272,6 +273,21 @@ def tags(found: Mapping[str, Any]) -> str:
     return table([f"`dates-tags` ({found['parts']} parts)", "pointing (95 %)", "mass"], rows)
 
 
+def ranks(found: Mapping[str, Any]) -> str:
+    """Return how often the part that differs is what speaks most against the wrong reading."""
+    rows = []
+    for method in ordered(found["methods"]):
+        own = found["methods"][method]
+        low, high = own["text"]["interval"]
+        text = f"{own['text']['all']:.3f} ({low:.3f} to {high:.3f})"
+        shares = (own[of]["all"] for of in ("query", "difference"))
+        names = (own[of]["named"] for of in ("text", "query", "difference"))
+        rows.append([named(method), text, *(f"{share:.3f}" for share in (*shares, *names))])
+    first = f"`dates-rank` ({found['questions']} dates, {found['named']} with a month's name)"
+    columns = ["wrong reading (95 %)", "written date", "difference"]
+    return table([first, *columns, *(f"month's name: {one.split(' (')[0]}" for one in columns)], rows)
+
+
 def sentences(found: Mapping[str, Any]) -> str:
     """Return in how many pairs the noun is the hottest."""
     rows = [
@@ -406,6 +422,15 @@ def recommendations(results: Mapping[str, Any]) -> dict[str, Recommendation]:
         order = {method: (-one["pointing"], -one["mass"]) for method, one in some.items()}
         found["dates-tags"] = _recommended(
             "share of parts of which the hottest character is one, higher is better", shares, order
+        )
+    if "dates-rank" in results:
+        some = {method: one for method, one in results["dates-rank"]["methods"].items() if method in METHODS}
+        shares = {method: one["text"]["all"] for method, one in some.items()}
+        order = {method: (-one["text"]["all"], -one["difference"]["all"]) for method, one in some.items()}
+        found["dates-rank"] = _recommended(
+            "share of wrong readings whose hottest character is of the part that differs, higher is better",
+            shares,
+            order,
         )
     if "minilm" in results:
         some = {method: results["minilm"]["methods"][method] for method in METHODS}

@@ -1,5 +1,6 @@
 """Written dates and two ISO dates that differ in one part: that part decides which is meant."""
 
+import calendar
 import datetime
 import itertools
 import operator
@@ -20,10 +21,16 @@ from train.data.written_dates.examples import held_out, sample_date
 from train.data.written_dates.forms import FORMS, Form
 from train.recipes.ranks import other_date, pairs
 
-QUESTIONS = 300
+QUESTIONS = 600
 """Held-out dates, each with a right and a wrong reading."""
 PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
 """The parts of a date, and where an ISO date has them."""
+
+ISO = 10
+"""Characters of an ISO date."""
+MONTHS = [name.lower() for name in calendar.month_abbr if name]
+
+SIGNED = {"libra", "integrated", "gradient x input"}
 
 Span = tuple[int, int]
 
@@ -107,11 +114,12 @@ def evidence(asked: Sequence[Question], length: int) -> dict[str, np.ndarray]:
 
 
 def rank_table(source: Source, report: Report, count: int = QUESTIONS, wanted: Sequence[str] = ALL) -> dict:
-    """Measure whether the part is the hottest, in the written date and in the wrong reading.
+    """Measure whether the part that differs is what speaks most against the wrong reading.
 
-    As a request for the right reading `against` the wrong one has it: of the written date the difference of both maps,
-    of the wrong reading its own, whose coldest character speaks against it. Methods of attention alone, which have no
-    signs, are read by the hottest character of the right reading instead.
+    Of its own characters ("text"), and of those of the written date, in the map of the wrong reading alone ("query")
+    and in the difference of both maps ("difference"), as a request for the right reading `against` the wrong one has
+    it: each of all dates, and of those whose month is a name, since in 3/23/21 the order of the numbers decides too.
+    Methods without signs are read by what is hottest.
     """
     drawn = questions(count)
     right = _scores(source, _subject(drawn, "right")) > _scores(source, _subject(drawn, "wrong"))
@@ -120,18 +128,31 @@ def rank_table(source: Source, report: Report, count: int = QUESTIONS, wanted: S
     length = sides["right"].inputs[0].shape[1]
     truth, place = evidence(asked, length), np.arange(length)
     ends = np.array([[len(one.text) + 1] for one in asked])
-    within = {"query": (place > 0) & (place < ends), "text": (place > ends) & (place < ends + 11)}
-    table: dict = {"exact": len(asked) / count, "questions": count, "methods": {}}
+    within = {"query": (place > 0) & (place < ends), "text": (place > ends) & (place < ends + 1 + ISO)}
+    named = np.array([any(month in one.text.lower() for month in MONTHS) for one in asked])
+    table: dict = {"exact": len(asked) / count, "questions": len(asked), "named": int(named.sum()), "methods": {}}
     for method in wanted:
-        if not methods.has(source, method):
-            continue
-        report(f"{source.name}, {method}")
-        maps = {side: methods.explain(source, method, subject) for side, subject in sides.items()}
-        shown = {"query": maps["right"] - maps["wrong"], "text": -maps["wrong"]}
-        own = {}
-        for of, values in shown.items():
-            hits = measures.hits(np.where(within[of], np.nan_to_num(values, neginf=0, posinf=0), -np.inf), truth[of])
-            own[of] = float(hits.mean())
-            own[f"{of} interval"] = measures.share_interval(int(hits.sum()), len(hits))
-        table["methods"][method] = own
+        if methods.has(source, method):
+            report(f"{source.name}, {method}")
+            maps = {side: methods.explain(source, method, subject) for side, subject in sides.items()}
+            against = -maps["wrong"] if method in SIGNED else maps["wrong"]
+            read = {
+                "text": ("text", against),
+                "query": ("query", against),
+                "difference": ("query", np.nan_to_num(maps["right"]) - np.nan_to_num(maps["wrong"])),
+            }
+            table["methods"][method] = {
+                name: _shares(np.where(within[of], values, -np.inf), truth[of], named)
+                for name, (of, values) in read.items()
+            }
     return table
+
+
+def _shares(values: np.ndarray, truth: np.ndarray, named: np.ndarray) -> dict:
+    """Return in which share of questions the largest value is in the part: of all, and of months by name."""
+    hits = measures.hits(np.nan_to_num(values, neginf=-np.inf), truth)
+    return {
+        "all": float(hits.mean()),
+        "named": float(hits[named].mean()),
+        "interval": measures.share_interval(int(hits.sum()), len(hits)),
+    }

@@ -104,6 +104,16 @@ Of other numbers, as in 3/23/21, their order and what separates them decide, so 
 
 {dates_tags}
 
+## Why this text before that one? Readings of a date
+
+`dates-rank` says which ISO date a written date means. Held-out dates with the right reading and a wrong one that differs
+in one part: year, month or day. Is what speaks most against the wrong reading (the coldest character of a method with
+signs, the hottest of others) a character of that part? Of the wrong reading, and of the written date: by the map of the
+wrong reading, and by the difference of both maps, as `against` answers it. All dates, and those whose month is a name:
+in 3/23/21 the order of the numbers decides too.
+
+{dates_rank}
+
 ## What makes two texts alike? Sentences
 
 `minilm`, 60 pairs of sentences that share one noun and no other word; which token of the first carries the cosine

@@ -53,7 +53,7 @@ def test_a_figure_of_several_seeds_has_its_least_and_its_most():
     assert page.spread([1.0, 1.0]) == "1.000"
 
 
-@pytest.mark.parametrize("name", ["digits", "dates", "dates-clm", "dates-mlm", "dates-tags", "minilm"])
+@pytest.mark.parametrize("name", ["digits", "dates", "dates-clm", "dates-mlm", "dates-tags", "dates-rank", "minilm"])
 def test_no_method_of_a_bundled_model_was_left_out(name):
     methods = page.recommendations(FOUND)[name].values
     wanted = {"raw", "rollout", "norm", "relevance", "libra", "integrated"} - (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.quality import glyphs, images, measures, methods, sequences, spots, tags, texts
+from benchmarks.quality import glyphs, images, measures, methods, ranks, sequences, spots, tags, texts
 from benchmarks.quality.images import UNSEEN
 from export.bundled import SOURCES
 from export.packaged import MINILM
@@ -150,6 +150,18 @@ def test_libra_finds_the_characters_of_a_part_of_a_date():
     assert found["methods"]["libra"]["pointing"] >= 0.95
     assert found["methods"]["gradient x input"]["pointing"] < 0.8
     assert found["methods"]["random"]["pointing"] < 0.4
+
+
+# Readings of a date.
+
+
+def test_libra_finds_the_part_in_which_a_wrong_reading_differs():
+    found = ranks.rank_table(SOURCES["dates-rank"](), print, 100, ("libra", "relevance", "random"))
+    assert found["exact"] >= 0.96
+    assert found["methods"]["libra"]["text"]["all"] >= 0.9
+    assert found["methods"]["libra"]["query"]["all"] >= 0.8
+    assert found["methods"]["relevance"]["text"]["all"] < 0.7
+    assert found["methods"]["random"]["text"]["all"] < 0.4
 
 
 # Sentences.
