@@ -94,6 +94,7 @@ class ModelType(Part):
 
     embedding: Pooling | None = None
     classifier: LabelNames | None = None
+    reranker: LabelNames | None = None
 
 
 class ModelInfo(Part):
@@ -110,6 +111,8 @@ class ModelInfo(Part):
     auto_truncate: bool
     tokenization_workers: int
     version: str
+    sha: None = None
+    docker_label: None = None
     max_input_length: int | None = Field(None, description="of a text, in tokens")
     model_type: ModelType | None = None
 

@@ -343,6 +343,8 @@ def describe(served: ServedModel) -> dict[str, object]:
         "auto_truncate": False,
         "tokenization_workers": 1,
         "version": VERSION,
+        "sha": None,
+        "docker_label": None,
     }
     if served.inputs.tokenizer:
         described["max_input_length"] = served.inputs.rule.max_tokens
@@ -352,6 +354,9 @@ def describe(served: ServedModel) -> dict[str, object]:
         names = manifest.labels or tuple(map(str, range(narrowed(served, Predictor).output_size)))
         by_index = {str(index): name for index, name in enumerate(names)}
         described["model_type"] = {
-            "classifier": {"id2label": by_index, "label2id": {name: index for index, name in enumerate(names)}}
+            "reranker" if "rerank" in served.endpoints else "classifier": {
+                "id2label": by_index,
+                "label2id": {name: index for index, name in enumerate(names)},
+            }
         }
     return described

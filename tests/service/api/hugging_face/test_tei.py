@@ -238,6 +238,8 @@ def test_info_says_what_a_model_is_and_what_bounds_its_requests(texts):
         "cls",
         "mean",
     )
+    (kind,) = texts.get("/v1/models/bert-rank/tei/info").json()["model_type"]
+    assert kind == "reranker"
     kind = texts.get("/v1/models/bert/tei/info").json()["model_type"]["classifier"]
     labels = [one["label"] for one in post(texts, "bert", "/predict", {"inputs": "a"})]
     assert sorted(kind["id2label"].values()) == sorted(kind["label2id"]) == sorted(labels)
