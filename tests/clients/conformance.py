@@ -26,7 +26,7 @@ from tests.samples.exports import exported
 
 MODELS = {
     "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",
-    "embeddings": "minilm", "tags": "dates-tags",
+    "embeddings": "minilm", "tags": "dates-tags", "ranker": "dates-rank",
 }  # fmt: skip
 """The bundled model of each kind that calls are made of."""
 KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}
@@ -68,7 +68,6 @@ def running_service() -> Iterator[dict[str, Any]]:
                 **MODELS,
                 "classifier": None,
                 "extractor": None,
-                "ranker": None,
                 "entailment": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
                 "scene": str(ROOT / "tests/data/scenes/five.png"),

@@ -46,10 +46,21 @@ CLIENTS = {
         "openapi-fetch",
         npm=("openapi-fetch@0.17.0", "openapi-typescript@7.13.0", "typescript@5.9.3"),
     ),
+    "cohere": Client(("cohere==7.*", "langchain-cohere==0.6.*"), ("cohere_calls",), "cohere"),
+    "tei-client": Client(("tei-client==0.2.4",), ("tei_client_calls",), "tei-client"),
+    "llama-index": Client(
+        (
+            "llama-index-embeddings-text-embeddings-inference==0.6.*",
+            "llama-index-postprocessor-cohere-rerank==0.10.*",
+            "llama-index-postprocessor-jinaai-rerank==0.6.*",
+            "llama-index-postprocessor-tei-rerank==0.6.*",
+        ),
+        ("llama_index_calls",),
+        "llama-index-core",
+    ),
     "langchain": Client(("langchain-openai==1.*",), (), "langchain-openai"),
-    "llama-index": Client(("llama-index-embeddings-text-embeddings-inference==0.6.*",), (), "llama-index-core"),
 }
-"""The clients by name. The last two are in the examples of docs/clients.md alone."""
+"""The clients by name. The last one is in the examples of docs/clients.md alone."""
 
 
 def prepared(name: str) -> tuple[Path, str]:
