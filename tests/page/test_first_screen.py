@@ -4,7 +4,7 @@ import pytest
 
 MODELS = (
     "digits", "dates", "scenes-detr", "captions-soft", "minilm", "dates-clm", "dates-mlm",
-    "dates-tags", "bert", "bert-rank", "bert-tags", "bert-answer", "bert-nli",
+    "dates-tags", "dates-rank", "bert", "bert-rank", "bert-tags", "bert-answer", "bert-nli",
 )  # fmt: skip
 WIDTHS = (1440, 768, 390)
 
