@@ -125,6 +125,9 @@ class TextRule(Part):
         {}, description="what may be put before a text, by name; null where nothing may be put there"
     )
     default_prompt: str | None = Field(None, description="the name of the prompt that is put before every text")
+    decoder_start: int | None = Field(
+        None, description="the token before the text in a decoder that is given the text too, and answers at its end"
+    )
 
     @model_validator(mode="after")
     def _a_prompt_of_that_name(self) -> "TextRule":

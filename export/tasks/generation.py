@@ -110,7 +110,7 @@ def text_to_text(
         "token": targets,
         "position": "capacity",
     }
-    traced, base = _transformer_base(model, config, targets, upper_bounds)
+    traced, base = transformer_base(model, config, targets, upper_bounds)
     states = _keys_and_values("decoder.blocks.{}.attention", config.decoder.layers)
     crossed = _keys_and_values("decoder.blocks.{}.cross", config.decoder.layers)
     long, longest = min(config.length, MAX_VERIFIED_TOKENS), min(config.length, rules.max_new_tokens)
@@ -142,10 +142,10 @@ def text_to_text(
     )
 
 
-def _transformer_base(
-    model: Transformer, config: TransformerConfig, targets: int, upper_bounds: UpperBounds
+def transformer_base(
+    model: Transformer, config: TransformerConfig, answers: int, upper_bounds: UpperBounds
 ) -> tuple[TracedTransformer, Plan]:
-    """Return the traced encoder-decoder, and the plan of its base graph."""
+    """Return the traced encoder-decoder, and the plan of its base graph: so many logits of each target token."""
     encoder, decoder = config.encoder, config.decoder
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
     kinds = (
@@ -155,7 +155,7 @@ def _transformer_base(
     )
     traced = TracedTransformer(model, kinds)
     inputs = token_port("source"), visible_port("source"), token_port("target")
-    logits = float_port("logits", "batch", "target", targets)
+    logits = float_port("logits", "batch", "target", answers)
     return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds)
 
 

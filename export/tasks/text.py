@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 from contract.input_rules import TextRule
 from contract.manifest import Scores, Task
 from export.plan import Source, UpperBounds
+from export.tasks.generation import transformer_base
 from export.tasks.ports import (
     MAX_VERIFIED_TOKENS,
     answer_port,
@@ -19,6 +20,7 @@ from export.tasks.ports import (
 )
 from export.traced.texts import TracedTextEncoder
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
+from model.architectures.transformer import Transformer, TransformerConfig
 from model.parts.heads import Pool, first_state, last_state
 
 
@@ -104,4 +106,46 @@ def text_model(
             {"batch": 3, "source": long, "masked": 4},
         ),
         verified_longest={"batch": 1, "source": config.length, "masked": 1},
+    )
+
+
+def sequence_classifier(
+    name: str,
+    model: Transformer,
+    config: TransformerConfig,
+    *,
+    family: str,
+    text: TextRule,
+    tokenizer: str,
+    made_by: dict[str, Any],
+    labels: tuple[str, ...],
+    scores: Scores,
+) -> Source:
+    """Plan the graphs of an encoder-decoder that is given a text on both sides: its answer is at the last token.
+
+    The graphs answer at every token, as those of one that generates.
+    """
+    upper_bounds: UpperBounds = dict.fromkeys(("source", "target"), config.vocabulary)
+    traced, base = transformer_base(model, config, len(labels), upper_bounds)
+    long = min(config.length, MAX_VERIFIED_TOKENS)
+    return Source(
+        name=name,
+        family=family,
+        task="text-classification",
+        labels=labels,
+        scores=scores,
+        inputs=(text,),
+        tokenizer=tokenizer,
+        traced=traced,
+        base=base,
+        plans=derived_plans(traced, base, {}),
+        attention=traced.kinds,
+        made_by=made_by,
+        traced_at={"batch": 4, "source": 7, "target": 5},
+        verified_at=(
+            {"batch": 1, "source": 1, "target": 1},
+            {"batch": 2, "source": min(13, long), "target": min(8, long)},
+            {"batch": 3, "source": long, "target": min(long, 24)},
+        ),
+        verified_longest={"batch": 1, "source": config.length, "target": config.length},
     )

@@ -61,7 +61,7 @@ TRANSFORMER_SIZES = {
 class Transformer(nn.Module):
     """Encode a source once, then predict every target token from the source and the tokens before it."""
 
-    def __init__(self, source: Embedding, target: Embedding, encoder: Stack, decoder: Decoder, head: nn.Linear) -> None:
+    def __init__(self, source: Embedding, target: Embedding, encoder: Stack, decoder: Decoder, head: nn.Module) -> None:
         super().__init__()
         self.source = source
         self.target = target
@@ -142,10 +142,11 @@ PADDING_OFFSET = 2
 """Position of the first token of BART and M2M-100: the first two rows of their tables stand for padding."""
 
 
-def bart(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Linear | None = None) -> Transformer:
+def bart(config: TransformerConfig, wiring: Wiring, *, scale: float, head: nn.Module | None = None) -> Transformer:
     """Compose a BART (Lewis et al. 2020): learned positions and a norm of embeddings on each side.
 
-    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`.
+    Embeddings are multiplied by `scale`. Embedding and output share one matrix, unless the output is given as `head`:
+    that of a classifier reads the last token of a text that both sides are given (section 3.1).
     """
 
     def embedding(tokens: nn.Embedding) -> Embedding:
@@ -194,7 +195,7 @@ def transformer(
     config: TransformerConfig,
     source: Embedding,
     target: Embedding,
-    head: nn.Linear,
+    head: nn.Module,
     wiring: Wiring,
     score: Callable[[int, int], Score] = lambda heads, width: scaled_dot_product,
 ) -> Transformer:

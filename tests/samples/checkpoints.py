@@ -323,6 +323,13 @@ def bart(**options: Any) -> Reference:
     return Reference(lambda: T.BartForConditionalGeneration(T.BartConfig(**{**small, **options})), BART_PARTS)
 
 
+def bart_classifier(**options: Any) -> Reference:
+    small = {**SEQUENCES, "vocab_size": 300, "activation_function": "gelu"}
+    end = roberta_bytes().token_to_id("</s>")
+    ends = {"bos_token_id": None, "eos_token_id": end, "decoder_start_token_id": end, "forced_eos_token_id": None}
+    return Reference(lambda: T.BartForSequenceClassification(T.BartConfig(**{**small, **ends, **options})), BART_PARTS)
+
+
 def gpt2(**options: Any) -> Reference:
     small = {
         "vocab_size": 300,
@@ -617,6 +624,7 @@ CASES = {
         roberta_bytes,
         exported=True,
     ),
+    "bart-nli": Case(bart_classifier(**NLI), "text-classification", {}, roberta_bytes, exported=True),
     "bart-before": Case(
         Reference(lambda: T.MBartForConditionalGeneration(T.MBartConfig(**SEQUENCES, vocab_size=300)), BART_PARTS),
         "text2text-generation",

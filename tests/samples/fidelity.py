@@ -257,8 +257,12 @@ def _asked(name, model, described, given):
     if described.task == "text-generation":
         return model(given["target"], output_attentions=True, output_hidden_states=True)
     shown = given["source_visible"]
-    if described.task == "text2text-generation":
+    if "target" in given:
         more = {"decoder_input_ids": given["target"], "attention_mask": shown.long()}
+        if described.task == "text-classification":  # at every token
+            out = model.model(given["source"], output_attentions=True, output_hidden_states=True, **more)
+            out.logits = model.classification_head(out.last_hidden_state)
+            return out
         return model(given["source"], output_attentions=True, output_hidden_states=True, **more)
     padded = given["source"].where(shown, model.config.pad_token_id or 0)
     more = {"token_type_ids": given["source_types"]} if "source_types" in given else {}

@@ -105,6 +105,7 @@ TEXT = {
             "padding": 0,
             "prompts": {"query": "query: "},
             "default_prompt": None,
+            "decoder_start": 2,
         }
     ],
     "labels": [],

@@ -12,15 +12,20 @@ from contract.generation import Generation, Languages
 from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.tensor_names import Names, copy_of
-from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.config import Activation, Depth, Size
 from export.checkpoints.reading.config import Config as BaseConfig
 from export.checkpoints.reading.generation_config import read_generation
 from export.checkpoints.reading.tokenizers.tokenizer import config_prompt, read_tokenizer, special_token, text_rule
+from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.generation import text_to_text
+from export.tasks.text import sequence_classifier
 from model.architectures.transformer import Transformer, TransformerConfig, bart
 from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
+
+USUAL_START = 2
+"""The `decoder_start_token_id` of a BartConfig that does not say it."""
 
 
 class SequenceConfig(BaseConfig):
@@ -46,6 +51,8 @@ class SequenceConfig(BaseConfig):
     is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
     force_bos_token_to_be_generated: bool | None = False
     """Of older checkpoints; `read_generation` reads it."""
+    decoder_start_token_id: int | None = None
+    """Of classifiers; `read_generation` reads that of others."""
     irrelevant_keys = frozenset({"num_hidden_layers", "max_length", "classif_dropout"})
 
 
@@ -75,6 +82,8 @@ class SequenceFamily(Family[C]):
 
     def head_names(self, config: C, task: Task) -> Names:
         """Return the head's names: its matrix is the targets' embedding, unless they are not tied."""
+        if task == "text-classification":
+            return self.heads[task]
         tied = config.tie_word_embeddings
         return {**self.heads[task], "lm_head.weight": copy_of("head.weight") if tied else "head.weight"}
 
@@ -111,12 +120,12 @@ class SequenceFamily(Family[C]):
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
         sizes = self.sizes(config)
-        wiring = PRE_NORM if config.normalize_before else POST_NORM
-        scale = sizes.width**0.5 if config.scale_embedding else 1.0
         targets = sizes.target_vocabulary or sizes.vocabulary
-        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
-        module = self.definition(sizes, wiring, scale=scale, head=head)
         tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
+        if task == "text-classification":
+            return self._classifier(checkpoint, options, config, sizes, tokenizer)
+        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
+        module = self._composed(config, sizes, head)
         rules = read_generation(
             checkpoint,
             continues=False,
@@ -141,6 +150,40 @@ class SequenceFamily(Family[C]):
             rules=rules.model_copy(update=told),
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
+
+    def _composed(self, config: C, sizes: TransformerConfig, head: nn.Module | None) -> Transformer:
+        wiring = PRE_NORM if config.normalize_before else POST_NORM
+        scale = sizes.width**0.5 if config.scale_embedding else 1.0
+        return self.definition(sizes, wiring, scale=scale, head=head)
+
+    def _classifier(
+        self, checkpoint: Checkpoint, options: ExportOptions, config: C, sizes: TransformerConfig, tokenizer: str
+    ) -> Source:
+        """Compose and fill a classifier, which reads a text on both sides."""
+        width = sizes.width
+        head = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, len(config.labels)))
+        module, unused = self.fill(self._composed(config, sizes, head), checkpoint, config, "text-classification")
+        rule = text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length)
+        return sequence_classifier(
+            options.name,
+            module,
+            sizes,
+            family=self.model_type,
+            text=rule.model_copy(update={"decoder_start": self._start(config)}),
+            tokenizer=tokenizer,
+            labels=config.labels,
+            scores=config.scores,
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
+        )
+
+    @staticmethod
+    def _start(config: C) -> int:
+        """Return the token before the text in the decoder of a classifier. Raises CheckpointError for a stranger."""
+        start = USUAL_START if config.decoder_start_token_id is None else config.decoder_start_token_id
+        if not 0 <= start < config.vocab_size:
+            most = config.vocab_size - 1
+            raise CheckpointError(f"{CONFIG}: decoder_start_token_id must be from 0 to {most}, given {start}")
+        return start
 
 
 def stack_names() -> Names:

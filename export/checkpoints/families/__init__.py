@@ -36,7 +36,8 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **dict.fromkeys(("xlm-roberta", "camembert"), ("roberta", TEXTS)),
     **{name: (name, TEXTS) for name in ("distilbert", "mpnet")},
     "gpt2": ("gpt2", CONTINUED),
-    **{name: (name, SEQUENCES) for name in ("marian", "bart", "mbart", "pegasus", "m2m_100")},
+    **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
+    "bart": ("bart", (*SEQUENCES, "text-classification")),
 }
 """`model_type` -> the file of its family, and its tasks. So much of a folder is said without PyTorch, which the files
 need."""

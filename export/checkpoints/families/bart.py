@@ -4,6 +4,7 @@ from export.checkpoints.building.sequence_family import SequenceConfig, Sequence
 from export.checkpoints.building.tensor_names import Names
 
 HEAD: Names = {"final_logits_bias": "head.bias"}
+CLASSIFIER: Names = {"classification_head.dense": "head.0", "classification_head.out_proj": "head.2"}
 
 BART = SequenceFamily(
     "bart",
@@ -15,6 +16,6 @@ BART = SequenceFamily(
         "decoder.embed_positions": "target.positions",
         "decoder.layernorm_embedding": "target.norm",
     },
-    heads={"text2text-generation": HEAD},
+    heads={"text2text-generation": HEAD, "text-classification": CLASSIFIER},
     prefix="model.",
 )

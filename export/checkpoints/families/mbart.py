@@ -2,7 +2,7 @@
 
 from export.checkpoints.building.multilingual_family import MultilingualFamily
 from export.checkpoints.building.sequence_family import PreNormConfig
-from export.checkpoints.families.bart import BART
+from export.checkpoints.families.bart import BART, HEAD
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.tokenizers.classes import declared_class
 
@@ -19,7 +19,7 @@ MBART = MBartFamily(
     "mbart",
     PreNormConfig,
     BART.names,
-    heads=BART.heads,
+    heads={"text2text-generation": HEAD},
     prefix=BART.prefix,
     language=r"([a-z]{2}_[A-Z]{2})",
     default_languages=("en_XX",),

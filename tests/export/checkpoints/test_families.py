@@ -11,7 +11,7 @@ from export.checkpoints.families import FAMILIES, LISTED
 from export.checkpoints.reading.config import ACTIVATIONS
 from export.checkpoints.reading.tokenizers.classes import CLASSES as ROWS
 from tests.conftest import ROOT
-from tests.samples.checkpoints import CASES, EXPORTED
+from tests.samples.checkpoints import CASES, EXPORTED, NLI
 
 
 @pytest.mark.parametrize("name", EXPORTED)
@@ -23,7 +23,8 @@ def test_what_was_made_and_measured_is_said(families, checkpoints, name):
     assert len(str(manifest.made_by["weights_sha256"])) == 64
     assert manifest.verified["row sums"] < 1e-5
     if manifest.task in ("image-classification", "text-classification", "object-detection"):
-        assert manifest.labels == (("LABEL_0",) if name.endswith("-rank") else ("cat", "dog", "bird"))
+        own = {"rank": ("LABEL_0",), "nli": tuple(NLI["label2id"])}
+        assert manifest.labels == own.get(name.rpartition("-")[2], ("cat", "dog", "bird"))
 
 
 def test_the_documentation_lists_every_family_with_its_tasks():

@@ -499,8 +499,8 @@ def test_a_cross_encoder_s_only_label_is_a_probability_or_a_raw_score(saved, dec
         ("bert", "BertForNextSentencePrediction", "or add --task feature-extraction for the body alone"),
         (
             "bart",
-            "BartForSequenceClassification",
-            r"of bart there are .*ForConditionalGeneration \(text2text-generation\)",
+            "BartForQuestionAnswering",
+            r"of bart there are .*ForSequenceClassification \(text-classification\)",
         ),
         ("gpt2", "GPT2ForSequenceClassification", r"of gpt2 there are \.\.\.LMHeadModel \(text-generation\)"),
         ("vit", "ViTForMaskedImageModeling", r"of vit there are \.\.\."),
