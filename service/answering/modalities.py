@@ -122,7 +122,7 @@ class Texts:
         """Return estimates by the number of characters; of a text in windows, that of all together."""
         prompt, estimate = self._inputs.rule.prompt, self._inputs.tokenizer.estimated_tokens
         return [
-            {self._inputs.axis: estimate(one, prompt=prompt, any_length=windows is not None)}
+            self._inputs.lengths_of(estimate(one, prompt=prompt, any_length=windows is not None))
             for one in given
             if not isinstance(one, bytes)
         ]

@@ -129,6 +129,8 @@ class ModelInput:
     picture: Picture | None = None
     start: int | None = None
     """The first token of its target, where the language that was asked for has a start token of its own."""
+    fed: Sequence[Token] = ()
+    """The tokens that a decoder is fed, which is given the same text."""
     ends: tuple[int, int] | None = None
     """The first and the last token of the answer that is explained, of a question and its context."""
 

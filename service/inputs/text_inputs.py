@@ -31,14 +31,15 @@ class TextInputs:
     def __init__(self, artifact: Artifact, rule: TextRule) -> None:
         self.rule = rule
         self.tokenizer = TextTokenizer(artifact, rule.tokenizer, rule.max_tokens)
-        for name, token in rule.stand_ins.items():
+        named = rule.stand_ins if rule.decoder_start is None else {**rule.stand_ins, "start": rule.decoder_start}
+        for name, token in named.items():
             if not self.tokenizer.holds(token):
                 raise ArtifactError(
                     artifact.path(MANIFEST), f"must name a {name} token that {rule.tokenizer} holds, given {token}"
                 )
         self.lengths: Mapping[str, int] = {}
         """Lengths of the axes that are the same for every input."""
-        self.longest: Mapping[str, int] = {self.axis: rule.max_tokens}
+        self.longest: Mapping[str, int] = self.lengths_of(rule.max_tokens)
         """The largest number of tokens along each axis whose length varies."""
 
     def text_input(
@@ -61,7 +62,26 @@ class TextInputs:
             "source_types": np.array([token.type for token in tokens]),
         }
         special = np.array([token.span is None for token in tokens], np.bool_)
-        return ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens)
+        return self.with_decoder(ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens))
+
+    def lengths_of(self, tokens: int) -> dict[str, int]:
+        """Return the lengths of the axes of a text of so many tokens: a decoder that is given it too is fed as many."""
+        axes = (self.axis,) if self.rule.decoder_start is None else (self.axis, "target", "target_input")
+        return dict.fromkeys(axes, tokens)
+
+    def with_decoder(self, item: ModelInput) -> ModelInput:
+        """Return a text with what its decoder is fed, if that is given it too: a start token, and all but the last."""
+        start = self.rule.decoder_start
+        if start is None:
+            return item
+        source = item.arrays[self.axis]
+        return replace(
+            item,
+            arrays={**item.arrays, "target": np.array([start, *source[:-1]])},
+            lengths=self.lengths_of(len(source)),
+            special={**item.special, "target": np.array([True, *item.special[self.axis][:-1]])},
+            fed=(Token(start, self.tokenizer.text_of(start), None), *item.tokens[:-1]),
+        )
 
     def _in_language(self, token: Token, default: int, chosen: int) -> Token:
         """Return the token of the chosen language for that of the default one, if the tokenizer put it there."""

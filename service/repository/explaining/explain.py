@@ -209,10 +209,12 @@ async def _with_diagnostics(
 
 
 def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
-    """Return the tokens of the only axis of an input, if it is a text, and the texts that their spans lie in."""
-    if not item.tokens:
-        return {}, {}
-    return {"source": item.tokens}, {"source": strings_of(text)}
+    """Return the tokens of each axis of an input, if it is a text, and the texts that their spans lie in.
+
+    Where a decoder is given it too, the row of a token is what has been read before it.
+    """
+    axes = {"source": item.tokens, **({"target": item.tokens, "target_input": item.fed} if item.fed else {})}
+    return (axes, dict.fromkeys(axes, strings_of(text))) if item.tokens else ({}, {})
 
 
 def axes_of_generated(

@@ -13,7 +13,7 @@ from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, fi
 from service.child_processes import COPIES_PREFIX
 from service.repository.loading.trial_load import Trial, shared_copies
 from service.repository.models.served_model import ServedModel
-from service.repository.models.tasks import TASKS
+from service.repository.models.tasks import TASKS, class_of
 from service.runtime.runtime_errors import PrecisionError, ProviderError, SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
@@ -93,11 +93,11 @@ def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None 
 
 
 def _open(artifact: Artifact, device: str, settings: Settings) -> ServedModel:
-    task = artifact.manifest.task
-    if task not in TASKS:
-        reason = f"task {task} is not served, only {', '.join(TASKS)}"
+    served = class_of(artifact.manifest)
+    if served is None:
+        reason = f"task {artifact.manifest.task} is not served, only {', '.join(TASKS)}"
         raise ArtifactError(artifact.path(MANIFEST), reason)
-    return TASKS[task](artifact, device, settings)
+    return served(artifact, device, settings)
 
 
 def log_refused(folder: Path, error: Exception, *, served: str | None) -> None:

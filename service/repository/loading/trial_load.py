@@ -23,7 +23,7 @@ from contract.manifest import Manifest
 from service.child_processes import COPIES_PREFIX, SHARED_COPIES, end_with_parent
 from service.errors import DeviceFull
 from service.repository.loading.sample_answer import answer_sample
-from service.repository.models.tasks import TASKS
+from service.repository.models.tasks import class_of
 from service.runtime.runtime_errors import ProviderError, SessionError
 from service.settings import Settings
 
@@ -163,10 +163,10 @@ def _try_one(
         _limit_memory(SPARE_BYTES)  # a manifest may be made to take any
         artifact = read_artifact(folder, copy, shared)
         _limit_memory(MEMORY_FACTOR * _bytes_of(artifact.manifest) + SPARE_BYTES)
-        if artifact.manifest.task not in TASKS:
+        if (made := class_of(artifact.manifest)) is None:
             return {}  # loading refuses it
         begin("loading")
-        served = TASKS[artifact.manifest.task](artifact, "cpu", settings)
+        served = made(artifact, "cpu", settings)
         step = "answer"
         begin("running")
         answer_sample(served)
