@@ -145,7 +145,7 @@ def text_to_text(
 def transformer_base(
     model: Transformer, config: TransformerConfig, answers: int, upper_bounds: UpperBounds
 ) -> tuple[TracedTransformer, Plan]:
-    """Return the traced encoder-decoder, and the plan of its base graph: so many logits of each target token."""
+    """Return the traced encoder-decoder, and the plan of its base graph: `answers` logits of each target token."""
     encoder, decoder = config.encoder, config.decoder
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
     kinds = (

@@ -63,6 +63,29 @@ def find_entities(
     return [one for one in found if one.label not in ignored]
 
 
+def without_overlaps(found: Sequence[Sequence[Entity]]) -> list[tuple[int, Entity]]:
+    """Return the entities of all windows of a text, each with the number of its window, in the order of the text.
+
+    Of those that overlap, the longest is left; of two of one length, the surer.
+    """
+    every = [(number, entity) for number, own in enumerate(found) for entity in own]
+    if len(found) == 1:
+        return every
+    every.sort(key=lambda one: one[1].span[0])
+    kept = every[:1]
+    for window, entity in every[1:]:
+        last = kept[-1][1]
+        if not last.span[0] <= entity.span[0] < last.span[1]:
+            kept.append((window, entity))
+        elif (_length(entity), entity.probability) > (_length(last), last.probability):
+            kept[-1] = window, entity
+    return kept
+
+
+def _length(entity: Entity) -> int:
+    return entity.span[1] - entity.span[0]
+
+
 def _piece(text: str, token: Token, tokenizer: TextTokenizer) -> str:
     """Return the entry of the vocabulary for a token, or the text of one that is not known."""
     if tokenizer.is_unknown(token.index) and token.span:

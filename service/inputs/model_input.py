@@ -131,6 +131,8 @@ class ModelInput:
     """The first token of its target, where the language that was asked for has a start token of its own."""
     fed: Sequence[Token] = ()
     """The tokens that a decoder is fed, which is given the same text."""
+    entities: Sequence[tuple[int, int, int]] = ()
+    """The entities that are explained, where they are known: the index of the label, the token, and the number."""
     ends: tuple[int, int] | None = None
     """The first and the last token of the answer that is explained, of a question and its context."""
 

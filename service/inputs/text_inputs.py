@@ -65,7 +65,7 @@ class TextInputs:
         return self.with_decoder(ModelInput(arrays, {self.axis: len(tokens)}, {self.axis: special}, tokens))
 
     def lengths_of(self, tokens: int) -> dict[str, int]:
-        """Return the lengths of the axes of a text of so many tokens: a decoder that is given it too is fed as many."""
+        """Return the lengths of the axes of a text of `tokens`: a decoder that is given it too is fed as many."""
         axes = (self.axis,) if self.rule.decoder_start is None else (self.axis, "target", "target_input")
         return dict.fromkeys(axes, tokens)
 

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from service.errors import TooLarge
 from service.options.base import SHARED, RequestOptions
-from service.options.predictions import TextOptions
+from service.options.predictions import StoredTextOptions, TextOptions, WindowOptions
 
 Strategy: TypeAlias = Literal["none", "simple", "first", "average", "max"]
 ENTITY_BYTES = 160  # of an answer, for each token that may be an entity
@@ -45,11 +45,19 @@ class EntityOptions(RequestOptions):
     )
 
 
-class TagOptions(EntityOptions, TextOptions):
-    """Options of `tag`, and of attention to what is tagged."""
+class EntityTextOptions(EntityOptions, TextOptions):
+    """Options of the entities of texts that are not cut into windows."""
 
     def check_answer(self, lengths: Sequence[Mapping[str, int]], limit: int) -> None:
         """Raise TooLarge if the entities of all texts may exceed a limit in bytes."""
         size = sum(one["source"] for one in lengths) * ENTITY_BYTES
         if size > limit:
             raise TooLarge(f"entities: at most {limit} bytes an answer, this one may have {size}; send fewer texts")
+
+
+class TagOptions(EntityTextOptions, WindowOptions):
+    """Options of `tag`, and of attention to what is tagged."""
+
+
+class StoredTagOptions(EntityTextOptions, StoredTextOptions):
+    """Options of attention to a stored request for entities."""

@@ -192,7 +192,7 @@ def token_classification_by_strategy(service: Service) -> None:
     assert [(one.entity, one.score) for one in found] == [
         (one["label"], one["probability"]) for one in expected["entities"]
     ]
-    refused = raised(HfHubHTTPError, model.token_classification, text, stride=8)
+    refused = raised(HfHubHTTPError, model.token_classification, text, aggregation_strategy="none", stride=8)
     assert refused.response.status_code == 422
     assert refused.response.json()["error"].startswith("stride: ")
 

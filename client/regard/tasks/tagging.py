@@ -6,10 +6,10 @@ from typing import Literal
 
 from regard.attention import Json
 from regard.results import Result
-from regard.tasks.task import Task, TextOptions
+from regard.tasks.task import Task, WindowOptions
 
 
-class TagOptions(TextOptions, total=False):
+class TagOptions(WindowOptions, total=False):
     """What `tag` takes."""
 
     aggregate: Literal["none", "simple", "first", "average", "max"]

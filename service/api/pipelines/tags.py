@@ -1,16 +1,13 @@
 """Entities as Hugging Face's clients ask for them, and take them."""
 
+from typing import Any
+
 from pydantic import Field
 
-from service.api.pipelines.parameters import TEXTS, Refused
+from service.errors import Unacceptable
 from service.explanations.entities import Entity
-from service.options.predictions import TextOptions
+from service.options.predictions import Stride, TextOptions
 from service.options.tags import Strategy, TagOptions
-
-NOT_IN_PARTS: Refused = {
-    **TEXTS,
-    "stride": ((0,), "a text that is too long is refused, or cut off with truncate"),
-}
 
 
 class TokenClassificationParameters(TextOptions):
@@ -18,10 +15,15 @@ class TokenClassificationParameters(TextOptions):
 
     aggregation_strategy: Strategy = Field("simple", description="as `aggregate` of tag")
     ignore_labels: list[str] = Field(["O"], max_length=256, description="labels that are no entity")
+    stride: Stride = None
 
     def for_entities(self) -> TagOptions:
-        """Return the options of tag."""
+        """Return the options of tag: with a stride, a text is read in windows. Raises Unacceptable."""
+        if self.stride and self.aggregation_strategy == "none":
+            raise Unacceptable("stride: needs another aggregation_strategy than none")
+        windows: dict[str, Any] = {} if self.stride is None else {"overflow": "window", "stride": self.stride}
         return TagOptions(
+            **windows,
             aggregate=self.aggregation_strategy,
             ignore=tuple(self.ignore_labels),
             truncate=self.truncate,

@@ -1,17 +1,19 @@
 """Classification of tokens: the entities of texts."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
+from service.answering.modalities import ready
 from service.answering.predictions import predict
 from service.api import responses
 from service.api.pipelines.asked import Asked
-from service.api.pipelines.parameters import parse_parameters
-from service.api.pipelines.tags import NOT_IN_PARTS, TokenClassificationParameters, scored_entity
+from service.api.pipelines.parameters import TEXTS, parse_parameters
+from service.api.pipelines.tags import TokenClassificationParameters, scored_entity
 from service.api.reading.request_parsing import ParsedRequest
 from service.api.tasks.answers import Answer
 from service.api.tasks.task import Json, Task
@@ -20,7 +22,7 @@ from service.errors import TooLarge
 from service.explanations.entities import Entity
 from service.inputs.model_input import ModelInput, Text
 from service.options.base import RequestOptions
-from service.options.tags import EntityOptions, TagOptions
+from service.options.tags import EntityOptions, EntityTextOptions, StoredTagOptions, TagOptions
 from service.repository.models.served_model import Prediction
 from service.repository.models.tagger import Tagger, probabilities_of
 from service.store.stored_request import StoredRequest
@@ -45,40 +47,43 @@ class Tags(Task[Tagger]):
         """Return the same, since entities are explained."""
         return TagOptions
 
+    def tensor_options(self, served: Tagger) -> type[RequestOptions]:
+        """Return the same without windows: rows of probabilities are those of the tokens of a whole text."""
+        return EntityTextOptions
+
     def stored_options(self, served: Tagger, stored: StoredRequest, parsed: ParsedRequest) -> RequestOptions:
-        """Return the options of entities, with `truncate` as the stored request had it."""
-        return TagOptions(truncate=stored.truncate, **parsed.options(EntityOptions).model_dump())
+        """Return the options of entities, with what becomes of long texts as the stored request had it."""
+        again = (stored.windows.stride, stored.windows.most) if stored.windows else None
+        given = parsed.options(EntityOptions).model_dump()
+        return StoredTagOptions(truncate=stored.truncate, again=again, **given)
 
     async def answer(self, call: Call[Tagger], options: RequestOptions) -> Response:
         """Predict, and find the entities."""
-        assert isinstance(options, TagOptions)  # noqa: S101 # its own
 
-        def show(text: Text, item: ModelInput, prediction: Prediction) -> Json:
-            found = call.served.entities(text, item, prediction, options)
-            return {"entities": [_shown(str(text), one) for one in found]}
+        def show(text: str, found: Sequence[Entity]) -> Json:
+            return {"entities": [_shown(text, one) for one in found]}
 
-        return await _with_tokens(call, options, show, Answer(call, options))
+        return await _tagged(call, options, show, Answer(call, options))
 
     async def attend(
         self, call: Call[Tagger], options: RequestOptions, stored: StoredRequest | None = None
     ) -> Response:
         """Explain; what is predicted is not shown."""
+        if options.windows:
+            return await _tagged(call, options, None, Answer(call, options))
         return await predict(call, options, None, Answer(call, options))
 
     async def answer_pipeline(self, asked: Asked, served: Tagger) -> Response:
         """Return the entities of a text, or of each of several."""
-        options = parse_parameters(
-            TokenClassificationParameters, asked.given, NOT_IN_PARTS, served.manifest
-        ).for_entities()
+        options = parse_parameters(TokenClassificationParameters, asked.given, TEXTS, served.manifest).for_entities()
 
-        def show(text: Text, item: ModelInput, prediction: Prediction) -> list[Json]:
-            found = served.entities(text, item, prediction, options)
+        def show(text: str, found: Sequence[Entity]) -> list[Json]:
             return [scored_entity(one, options.aggregate) for one in found]
 
         async def respond(answered: Answered[list[Json]]) -> Response:
             return responses.respond(answered.shown if asked.several else answered.shown[0])
 
-        return await _with_tokens(asked.call(served), options, show, respond)
+        return await _tagged(asked.call(served), options, show, respond)
 
     def outputs(self, served: Tagger) -> list[Output]:
         """Describe the entities, as a document, and the probabilities of labels for each token."""
@@ -91,7 +96,7 @@ class Tags(Task[Tagger]):
         self, call: Call[Tagger], options: RequestOptions, respond: Callable[[Answered[Row]], Awaitable[Response]]
     ) -> Response:
         """Predict, as rows of tensors. Zeros fill the probabilities of shorter texts. Raises TooLarge."""
-        assert isinstance(options, TagOptions)  # noqa: S101 # its own
+        assert isinstance(options, EntityTextOptions)  # noqa: S101 # its own
 
         def show(text: Text, item: ModelInput, prediction: Prediction) -> Row:
             found = call.served.entities(text, item, prediction, options)
@@ -130,6 +135,59 @@ async def _with_tokens(
         return await respond(Answered(answered.id, results, answered.inputs, answered.compared))
 
     return await predict(call, options, lambda prediction: prediction, respond_to)
+
+
+async def _tagged(
+    call: Call[Tagger],
+    options: RequestOptions,
+    show: Callable[[str, Sequence[Entity]], T] | None,
+    respond: Callable[[Answered[T]], Awaitable[Response]],
+) -> Response:
+    """Return what `respond` makes of the entities of each text, as `show` has them, and of attention if asked for.
+
+    Of a text in windows, the window is explained that holds the entity.
+    """
+    assert isinstance(options, EntityOptions)  # noqa: S101 # its own
+    served, query = call.served, call.query_with(options)
+    if options.windows is None:
+
+        def of_all(text: Text, item: ModelInput, prediction: Prediction) -> T:
+            assert show  # noqa: S101 # else nothing is found
+            return show(str(text), served.entities(text, item, prediction, options))
+
+        return await _with_tokens(call, options, of_all, respond)
+
+    async def respond_to(answered: Answered[Prediction]) -> Response:
+        items = [await one.decode() for one in answered.inputs]
+        windows = _by_text(answered)
+        every = [[(items[place], answered.shown[place]) for place in places] for places in windows]
+        texts = [str(one) for one in call.inputs]
+        found = await call.present(
+            lambda: [served.joined(text, own, options) for text, own in zip(texts, every, strict=True)]
+        )
+        shown = [show(text, [one for _, one in own]) if show else None for text, own in zip(texts, found, strict=True)]
+        if query is None:
+            return await respond(Answered(answered.id, [(one, None) for one in shown], answered.inputs))
+        chosen = [served.explained(own, entities, query) for own, entities in zip(every, found, strict=True)]
+        prepared = [
+            ready(answered.inputs[places[window]], item) for places, (window, item) in zip(windows, chosen, strict=True)
+        ]
+
+        async def with_maps(explained: Answered[object]) -> Response:
+            results = [(one, attention) for one, (_, attention) in zip(shown, explained.results, strict=True)]
+            return await respond(Answered(answered.id, results, answered.inputs))
+
+        return await predict(replace(call, prepared=prepared, stored_id=answered.id), options, None, with_maps)
+
+    return await predict(replace(call, query=None), options, lambda prediction: prediction, respond_to)
+
+
+def _by_text(answered: Answered[Prediction]) -> list[list[int]]:
+    """Return the places of each text's windows."""
+    places: dict[int, list[int]] = {}
+    for place, one in enumerate(answered.inputs):
+        places.setdefault(one.number, []).append(place)
+    return list(places.values())
 
 
 def _shown(text: str, entity: Entity) -> Json:

@@ -8,7 +8,7 @@ import numpy as np
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from service.arrays import Array, log_softmax
 from service.errors import Unacceptable
-from service.explanations.entities import Entity, find_entities
+from service.explanations.entities import Entity, find_entities, without_overlaps
 from service.explanations.query import AttentionQuery
 from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput, Text
@@ -43,6 +43,36 @@ class Tagger(Predictor):
             text, tokens, chances, self.manifest.labels, self.tokenizer, options.aggregate, options.ignore
         )
 
+    def joined(
+        self, text: Text, windows: Sequence[tuple[ModelInput, Prediction]], options: EntityOptions
+    ) -> list[tuple[int, Entity]]:
+        """Return the entities of a text in windows, each with the number of its window, in order."""
+        return without_overlaps([self.entities(text, item, prediction, options) for item, prediction in windows])
+
+    def explained(
+        self,
+        windows: Sequence[tuple[ModelInput, Prediction]],
+        found: Sequence[tuple[int, Entity]],
+        query: AttentionQuery,
+    ) -> tuple[int, ModelInput]:
+        """Return the window of a text that a query explains, by its number, with the entities that are explained.
+
+        Raises Unacceptable for an entity that there is not, and for entities of several windows.
+        """
+        numbers = chosen_entities([one for _, one in found], query)
+        if not numbers:
+            window = max(range(len(windows)), key=lambda place: self._likelihood(*windows[place], query))
+            return window, windows[window][0]
+        (window, *others) = {found[number][0] for number in numbers}
+        if others:
+            raise Unacceptable("target: entities of several windows of a text are explained one at a time")
+        named = [(found[number][1].index, found[number][1].tokens[0], number) for number in numbers]
+        return window, replace(windows[window][0], entities=named)
+
+    def _likelihood(self, item: ModelInput, prediction: Prediction, query: AttentionQuery) -> float:
+        target = self.likeliest(item, prediction, query)
+        return float(probabilities_of(prediction)[target.position, target.token])
+
     def query_with(self, query: AttentionQuery, options: RequestOptions) -> AttentionQuery:
         """Return a query about the entities that options find.
 
@@ -63,23 +93,19 @@ class Tagger(Predictor):
         Of a text without an entity, that is the label that is not ignored, where it is likeliest. Raises Unacceptable
         for an entity that there is not, and for one whose label is what it is explained against.
         """
-        found = self.entities(text, item, prediction, query.entities)
-        if query.targets is None:
-            targets = [self._surest(item, found, prediction, query)]
-        elif max(query.targets) >= len(found):
-            raise Unacceptable(f"target: must be an entity of the text, of which there are {len(found)}, given another")
+        if item.entities:
+            targets = [Target(index, (place,), place, number) for index, place, number in item.entities]
         else:
-            targets = [_target(found[number], number) for number in query.targets]
+            found = self.entities(text, item, prediction, query.entities)
+            numbers = chosen_entities(found, query)
+            targets = [_target(found[number], number) for number in numbers]
+        targets = targets or [self.likeliest(item, prediction, query)]
         if any(target.token == query.against for target in targets):
             raise Unacceptable("against: must be another label than the entity's, given the same")
         return targets
 
-    def _surest(
-        self, item: ModelInput, found: Sequence[Entity], prediction: Prediction, query: AttentionQuery
-    ) -> Target:
-        if found:
-            number = max(range(len(found)), key=lambda place: found[place].probability)
-            return _target(found[number], number)
+    def likeliest(self, item: ModelInput, prediction: Prediction, query: AttentionQuery) -> Target:
+        """Return the label that is not ignored, where it is likeliest: what is explained of a text without entities."""
         chances = probabilities_of(prediction)
         chances[item.special["source"]] = 0
         ignored = [query.entities.ignore.count(label) > 0 for label in self.manifest.labels]
@@ -95,6 +121,18 @@ class Tagger(Predictor):
         """Return the number of the entity that a target is, if it is one, and the position of its first token."""
         entity = {} if target.index is None else {"entity": target.index}
         return {**entity, "position": target.position}
+
+
+def chosen_entities(found: Sequence[Entity], query: AttentionQuery) -> Sequence[int]:
+    """Return the numbers of the entities that a query explains, by default of the surest; none where there is none.
+
+    Raises Unacceptable for an entity that there is not.
+    """
+    if query.targets is None:
+        return [max(range(len(found)), key=lambda place: found[place].probability)] if found else []
+    if max(query.targets) >= len(found):
+        raise Unacceptable(f"target: must be an entity of the text, of which there are {len(found)}, given another")
+    return query.targets
 
 
 def _target(entity: Entity, number: int) -> Target:

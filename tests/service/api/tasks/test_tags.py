@@ -63,7 +63,7 @@ def test_fifty_texts_have_the_entities_that_the_reference_library_finds(client, 
         warnings.simplefilter("ignore")
         wanted = [pipeline_of(name, most)(text, aggregation_strategy=strategy, ignore_labels=ignored) for text in texts]
     found = tag(client, name, texts, aggregate=strategy, ignore=ignored, truncate=True)
-    sent = {"aggregation_strategy": strategy, "ignore_labels": ignored, "truncate": True, "stride": 0}
+    sent = {"aggregation_strategy": strategy, "ignore_labels": ignored, "truncate": True}
     posted = client.post(f"/v1/models/{name}", json={"inputs": texts, "parameters": sent}).json()
     kind = "entity" if strategy == "none" else "entity_group"
     for text, theirs, result, of_client in zip(texts, wanted, found, posted, strict=True):
@@ -79,6 +79,90 @@ def test_fifty_texts_have_the_entities_that_the_reference_library_finds(client, 
     assert sum(len(one) for one in wanted) > 5  # what pieces a unigram model learns differs from run to run
     assert name == "xlm-roberta-tags" or len({one[kind] for own in wanted for one in own}) >= 2
     assert strategy == "none" or any(len(one["tokens"]) > 1 for result in found for one in result["entities"])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES[1:])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_long_texts_are_read_in_the_windows_of_the_reference_library(client, name, strategy):
+    texts = [" ".join(fifty()[first : first + 8]) for first in range(0, 48, 8)]
+    most = client.get(f"/v1/models/{name}").json()["inputs"]["max_tokens"]
+    options = {"aggregation_strategy": strategy, "ignore_labels": ["O"], "stride": 5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = [pipeline_of(name, most)(text, **options) for text in texts]
+    found = tag(client, name, texts, aggregate=strategy, overflow="window", stride=5)
+    posted = client.post(f"/v1/models/{name}", json={"inputs": texts, "parameters": options}).json()
+    for theirs, result, of_client in zip(wanted, found, posted, strict=True):
+        assert [(one["label"], one["start"], one["end"]) for one in result["entities"]] == [
+            (one["entity_group"], one["start"], one["end"]) for one in theirs
+        ]
+        scores = [float(one.pop("score")) for one in theirs]
+        assert [one["probability"] for one in result["entities"]] == pytest.approx(scores, abs=1e-5)
+        assert [one.pop("score") for one in of_client] == pytest.approx(scores, abs=1e-5)
+        assert of_client == theirs
+    assert sum(len(one) for one in wanted) > 5
+
+
+LONG_TEXT = " ".join([TEXT] * 4)
+WINDOWED = {"overflow": "window", "stride": 4}
+
+
+@pytest.mark.parametrize("method", ["raw", "libra", "relevance"])
+def test_an_entity_of_a_long_text_is_explained_in_its_window_beside_it_and_later(client, method):
+    entities = tag(client, "bert-tags", LONG_TEXT, **WINDOWED)[0]["entities"]
+    numbers = [None] if method == "raw" else [None, 0, len(entities) - 1]
+    starts = set()
+    for number in numbers:
+        about = {} if number is None else {"target": number}
+        body = {"inputs": [LONG_TEXT, TEXT], **WINDOWED, "attention": {"method": method, "digits": 7, **about}}
+        body["inputs"] = body["inputs"] if number in (None, 0) else LONG_TEXT
+        answer = client.post("/v1/models/bert-tags/tag", json=body).json()
+        attention = answer["results"][0]["attention"]
+        entity = entities[number if number is not None else surest(entities)]
+        tokens = attention["tokens"]["source"]
+        spans = [tokens[place]["span"] for place in entity["tokens"]]
+        assert [spans[0][0], spans[-1][1]] == [entity["start"], entity["end"]]
+        starts.add(tokens[1]["span"][0])
+        if method != "raw":
+            target = attention["maps"][0]["target"]
+            assert target["entity"] == entities.index(entity)
+            assert target["position"] == entity["tokens"][0]
+        alone = client.post("/v1/models/bert-tags/attention", json=body).json()["results"][0]["attention"]
+        later = client.get(
+            f"/v1/attention/{answer['results'][0].get('id', answer['id'])}",
+            params={"attention": method, "digits": 7, **about},
+        )
+        assert later.status_code == 200, later.text
+        assert alone == attention == later.json()["results"][0]["attention"]
+    assert method == "raw" or len(starts) > 1, "in windows of their own"
+
+
+def surest(entities):
+    return max(range(len(entities)), key=lambda number: entities[number]["probability"])
+
+
+def test_a_long_text_without_an_entity_is_explained_where_the_likeliest_label_is(client):
+    ignored = {one["label"] for one in tag(client, "bert-tags", LONG_TEXT, aggregate="none", **WINDOWED)[0]["entities"]}
+    options = {**WINDOWED, "aggregate": "none", "ignore": ["O", *ignored], "attention": "libra"}
+    (result,) = tag(client, "bert-tags", LONG_TEXT, **options)
+    assert result["entities"] == []
+    target = result["attention"]["maps"][0]["target"]
+    assert "entity" not in target
+    assert target["label"] in set(TAGS) - ignored
+
+
+def test_entities_of_several_windows_are_explained_one_at_a_time(client):
+    last = len(tag(client, "bert-tags", LONG_TEXT, **WINDOWED)[0]["entities"]) - 1
+    body = {"inputs": LONG_TEXT, **WINDOWED, "attention": {"method": "libra", "target": [0, last]}}
+    answer = client.post("/v1/models/bert-tags/tag", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("target: entities of several windows of a text are explained one at a ti")
+
+
+def test_windows_do_not_change_a_text_that_fits(client):
+    plain, windowed = (tag(client, "bert-tags", TEXT, attention="libra", **more) for more in ({}, WINDOWED))
+    assert [one["entities"] for one in plain] == [one["entities"] for one in windowed]
+    assert plain[0]["attention"] == windowed[0]["attention"]
 
 
 def test_the_tokens_of_an_entity_are_those_that_attention_has(client):
@@ -219,7 +303,9 @@ def test_tensors_hold_the_entities_and_the_probabilities_of_every_token(client):
         ("bert/classify", {"attention": {"method": "libra", "target": {"entity": 0}}}, 422, "target: an entity is of"),
         ("bert-tags/tei/predict", {}, 404, "predict: is for text-classification, this model's task is token-classific"),
         ("bert-tags/tei/embed", {}, 404, "embed: is for feature-extraction, this model's task is token-classification"),
-        ("bert-tags", {"parameters": {"stride": 8}}, 422, "stride: must be 0; a text that is too long is refused"),
+        ("bert-tags", {"parameters": {"stride": 8, "aggregation_strategy": "none"}}, 422, "stride: needs another agg"),
+        ("bert-tags", {"parameters": {"stride": 8, "truncate": True}}, 422, "overflow: texts are read in windows, or"),
+        ("bert-tags/tag", {**WINDOWED, "attention": {"method": "libra", "target": 99}}, 422, "target: must be an ent"),
         ("bert-tags", {"parameters": {"aggregation_strategy": "mean"}}, 422, "aggregation_strategy: Input should be"),
         ("bert-tags", {"parameters": {"top_k": 1}}, 422, "parameters: this model's task is token-classification"),
     ],
