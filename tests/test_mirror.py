@@ -144,6 +144,7 @@ TESTED_ELSEWHERE = {
     "service/api/tasks/explained.py": "tests/service/api/tasks/test_ranking.py",
     "service/explanations/contrast.py": "tests/service/api/tasks/test_ranking.py",
     "service/api/rerankers/fields.py": "tests/service/api/rerankers/test_routes.py",
+    "service/api/rerankers/openapi_schema.py": "tests/service/api/rerankers/test_routes.py",
     "service/api/tasks/tensors.py": "tests/end_to_end/test_open_inference.py",
     "service/api/tasks/task.py": "tests/end_to_end/test_protocols_agree.py",
     "service/api/tasks/table.py": "tests/end_to_end/test_protocols_agree.py",

@@ -60,10 +60,12 @@ def read_operations() -> dict[str, dict[str, Any]]:
     from service.api.open_inference import openapi_schema as of_open_inference
     from service.api.openai import openapi_schema as of_openai
     from service.api.openapi import operations
+    from service.api.rerankers import openapi_schema as of_rerankers
 
     return {
         **operations.OPERATIONS,
         **of_open_inference.OPERATIONS,
         **of_openai.OPERATIONS,
+        **of_rerankers.OPERATIONS,
         **of_hugging_face.OPERATIONS,
     }

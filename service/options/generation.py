@@ -43,8 +43,12 @@ class GenerateOptions(LanguageOptions):
 
     unserved: ClassVar[Mapping[str, str]] = {"stop": ENDS, "stop_sequences": ENDS}
 
-    max_new_tokens: int | None = Field(None, ge=1, description="tokens to generate at most; the model's by default")
-    num_beams: int | None = Field(None, ge=1, description="hypotheses of a beam search; the model's by default")
+    max_new_tokens: int | None = Field(
+        None, ge=1, description="tokens to generate at most; the model's by default", json_schema_extra=SHARED
+    )
+    num_beams: int | None = Field(
+        None, ge=1, description="hypotheses of a beam search; the model's by default", json_schema_extra=SHARED
+    )
     length_penalty: Number | None = Field(
         None, ge=-10, le=10, description="scores are divided by length to this power", json_schema_extra=SHARED
     )
@@ -55,8 +59,12 @@ class GenerateOptions(LanguageOptions):
         description="divides the logits; 0 takes the likeliest, without beams by default",
         json_schema_extra=SHARED,
     )
-    top_k: int | None = Field(None, ge=1, le=10**6, description="sample among this number of the likeliest tokens")
-    top_p: Number | None = Field(None, gt=0, le=1, description="sample among the likeliest tokens of so much mass")
+    top_k: int | None = Field(
+        None, ge=1, le=10**6, description="sample among this number of the likeliest tokens", json_schema_extra=SHARED
+    )
+    top_p: Number | None = Field(
+        None, gt=0, le=1, description="sample among the likeliest tokens of so much mass", json_schema_extra=SHARED
+    )
     min_p: Number | None = Field(
         None, ge=0, le=1, description="sample tokens of this part of the likeliest", json_schema_extra=SHARED
     )

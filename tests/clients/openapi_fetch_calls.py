@@ -58,6 +58,7 @@ CALLS = [
     call_of("classify", "Classify a picture."),
     call_of("generate", "Generate texts, with alternatives and cross-attention."),
     call_of("embed", "Embed texts."),
+    call_of("rerank", "Rank documents, and score a pair."),
     call_of("attention", "Ask what was looked at: now, and of an earlier answer by its id."),
     call_of("models", "List the models."),
     call_of("problem", "Be refused."),

@@ -10,7 +10,7 @@ type Label = components['schemas']['Label'];
 
 const DATE = '3/23/21';
 const [, , call, service] = process.argv;
-const { url, images, seq2seq, embeddings, picture } = JSON.parse(service!) as Record<string, string>;
+const { url, images, seq2seq, embeddings, ranker, picture } = JSON.parse(service!) as Record<string, string>;
 const client = createClient<paths, `application/${string}json`>({ baseUrl: url! });
 
 function check(right: boolean, what: string): void {
@@ -53,6 +53,16 @@ const CALLS = {
     if (error) throw new Error(error.detail);
     const vectors: number[][] = data.results.map((result) => result.embedding);
     check(vectors.length === 2 && vectors[0]!.length === vectors[1]!.length, 'vectors');
+  },
+
+  async rerank(): Promise<void> {
+    const documents = ['2021-05-23', { text: '2021-03-23' }];
+    const { data, error } = await client.POST('/v2/rerank', { body: { model: ranker!, query: DATE, documents } });
+    if (error) throw new Error(error.message);
+    const best: number = data.results[0]!.relevance_score;
+    check(data.results[0]!.index === 1 && best > 0.9 && data.usage.total_tokens > 0, 'results');
+    const pairs = await client.POST('/score', { body: { model: ranker!, text_1: DATE, text_2: ['2021-03-23'] } });
+    check(pairs.data?.data[0]?.score === best, 'score');
   },
 
   async attention(): Promise<void> {

@@ -46,6 +46,14 @@ def asked(service, endpoint, model, **asked):
         return module.sync(model, client=client, **asked)
 
 
+def posted(service, endpoint, body):
+    """Return the answer of an endpoint whose document names the model."""
+    api, _ = generated(service.url)
+    module = importlib.import_module(f"regard_api.api.{endpoint}")
+    with api.Client(service.url, raise_on_unexpected_status=True) as client:
+        return module.sync(client=client, body=body)
+
+
 def types(service):
     """Return the generated classes."""
     generated(service.url)
@@ -104,6 +112,27 @@ def embed(service):
     assert isinstance(answer.results[0].embedding[0], float)
 
 
+def rerank(service):
+    """Rank texts by our own protocol, explained against another, and documents by those of rerankers."""
+    known = types(service)
+    against = known.AttentionOptions.from_dict({"method": "libra", "against": {"text": "2021-05-23"}})
+    body = known.RankTexts(query=DATE, texts=["2021-05-23", "2021-03-23"], attention=against)
+    answer = asked(service, "predictions.rerank", service.ranker, body=body)
+    assert isinstance(answer, known.RankedTexts)
+    assert answer.results[0].index == 1
+    assert answer.against.score == answer.results[1].score
+    body = known.RerankRequest(model=service.ranker, query=DATE, documents=["2021-05-23", "2021-03-23"])
+    for protocol in ("jina", "cohere"):
+        ranked = posted(service, f"rerankers.{protocol}_rerank", body)
+        assert isinstance(ranked, known.RankedDocuments)
+        assert (ranked.results[0].index, ranked.usage.total_tokens > 0) == (1, True)
+    pair = known.ScoreTexts(model=service.ranker, text_1=DATE, text_2="2021-03-23")
+    (score,) = posted(service, "rerankers.vllm_score", pair).data
+    assert score.score > 0.9
+    refused = posted(service, "rerankers.cohere_rerank", known.RerankRequest("none", DATE, []))
+    assert isinstance(refused, known.RerankerError)
+
+
 def attention(service):
     """Ask what was looked at: now, and of an earlier answer by its id."""
     known = types(service)
@@ -150,4 +179,4 @@ def to_base64(content):
     return base64.b64encode(content).decode()
 
 
-CALLS = [no_warnings, classify, generate, embed, attention, models, problem]
+CALLS = [no_warnings, classify, generate, embed, rerank, attention, models, problem]

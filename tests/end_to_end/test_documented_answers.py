@@ -245,6 +245,24 @@ def test_openais_protocol(client, documented):
         documented.check(client.post(f"/v1/{path}", json=body))
 
 
+def test_the_protocols_of_rerankers(client, documented):
+    asked = {"model": "dates-rank", "query": DATE, "documents": ["2021-03-23", {"text": "2021-05-23"}]}
+    pair = {"model": "dates-rank", "text_1": DATE, "text_2": ["2021-03-23", "2021-05-23"]}
+    statuses = [
+        documented.check(client.post(path, json=body)).status_code
+        for path, body in (
+            ("/v1/rerank", asked),
+            ("/v2/rerank", {**asked, "top_n": 1, "return_documents": True, "max_tokens_per_doc": 4, "priority": 1}),
+            ("/v2/rerank", {**asked, "documents": []}),
+            ("/v1/rerank", {**asked, "model": "digits"}),
+            ("/score", pair),
+            ("/score", {"model": "dates-rank", "queries": [DATE], "documents": "2021-03-23"}),
+            ("/score", {**pair, "text_2": []}),
+        )
+    ]
+    assert statuses == [200, 200, 422, 404, 200, 200, 400]
+
+
 def test_hugging_faces_protocols(client, documented):
     texts = {"inputs": ["a", "b"]}
     details = {"inputs": PROMPT, "parameters": {"details": True}}

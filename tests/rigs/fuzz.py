@@ -239,8 +239,9 @@ def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None
             for parameter in operation.get("parameters", []):
                 if parameter.get("name") == "model":  # of the path; those of queries are components
                     parameter["schema"] = models
-    for name in ("OpenAIEmbeddingsRequest", "OpenAICompletionsRequest"):
-        schema["components"]["schemas"][name]["properties"]["model"] = models
+    for described in schema["components"]["schemas"].values():
+        if "model" in described.get("properties", {}) and described.get("additionalProperties") is False:
+            described["properties"]["model"] = models  # of requests; answers may have more members
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "openapi.json").write_text(json.dumps(schema))
         found = Path(folder) / "found.json"

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from contract.generation import Generation
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
 from service.errors import Unacceptable
-from service.options.base import Number, Options, among, parse
+from service.options.base import SHARED, Number, Options, among, parse
 from service.options.generation import MOST_TEXTS, GenerateOptions, LanguageOptions
 from service.options.predictions import EmbedTextOptions
 from service.settings import Settings
@@ -71,7 +71,7 @@ class EmbeddingsOptions(EmbedTextOptions):
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="of a vector: a list of numbers, or base64 of little-endian float32"
     )
-    user: str | None = Field(None, description="not used")
+    user: str | None = Field(None, description="not used", json_schema_extra=SHARED)
 
 
 UNSERVED: dict[str, tuple[tuple[object, ...], str]] = {
@@ -127,7 +127,7 @@ class CompletionsOptions(LanguageOptions):
     stream_options: Annotated[bool, _include_usage()] = Field(
         False, description="include_usage: also send the usage, before the end of a stream"
     )
-    user: str | None = Field(None, description="not used")
+    user: str | None = Field(None, description="not used", json_schema_extra=SHARED)
     n: int | None = Field(None, ge=1, le=MOST_TEXTS, description="completions of a prompt")
     best_of: Any = Field(None, description=_rule("best_of"))
     echo: Any = Field(None, description=_rule("echo"))

@@ -94,7 +94,7 @@ class OpenAICompletions(Part):
     usage: OpenAICompletionUsage | None = None
 
 
-_REFUSALS = refusals(
+REFUSALS = refusals(
     OpenAIError,
     {
         400: "the body cannot be read, or asks for what is not served; param names the field",
@@ -129,7 +129,7 @@ OPERATIONS: dict[str, Json] = {
     "openai_embeddings": {
         "responses": {
             200: {"description": "a vector for each text", "content": in_json(OpenAIEmbeddings)},
-            **_REFUSALS,
+            **REFUSALS,
         },
         "requestBody": {"required": True, "content": in_json(OpenAIEmbeddingsRequest)},
     },
@@ -139,7 +139,7 @@ OPERATIONS: dict[str, Json] = {
                 "description": "a completion of each prompt; of a stream, the data of its events",
                 "content": {**_COMPLETIONS, "text/event-stream": _COMPLETIONS["application/json"]},
             },
-            **_REFUSALS,
+            **REFUSALS,
         },
         "requestBody": {"required": True, "content": in_json(OpenAICompletionsRequest)},
     },

@@ -8,7 +8,7 @@ from service.api.pipelines.parameters import merged
 from service.api.tasks.ranking import MOST_TOKENS, check_repeated, check_texts, pairs_of
 from service.errors import Unacceptable
 from service.inputs.model_input import Pair
-from service.options.base import Options, RequestOptions, parse
+from service.options.base import SHARED, Options, RequestOptions, parse
 from service.options.predictions import RerankOptions
 from service.settings import Settings
 
@@ -35,7 +35,7 @@ class ScoreOptions(RequestOptions):
 
     truncate_prompt_tokens: Literal[-1] | None = Field(None, description="-1 cuts off the end of a second text")
     use_activation: bool = Field(True, description="false answers logits")
-    user: str | None = Field(None, description="not used")
+    user: str | None = Field(None, description="not used", json_schema_extra=SHARED)
 
     @property
     def asked(self) -> RerankOptions:

@@ -1,7 +1,4 @@
-"""`/v1/rerank` and `/v2/rerank` as Jina and Cohere have them, and `/score` as vLLM has it.
-
-Their clients bring types of their own, so the OpenAPI document leaves them out.
-"""
+"""`/v1/rerank` and `/v2/rerank` as Jina and Cohere have them, and `/score` as vLLM has it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +22,7 @@ from service.options.predictions import RerankOptions
 from service.repository.models.predictor import Predictor
 from service.state import State, StateDep
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(tags=["Rerankers"])
 
 
 def error(
@@ -44,14 +41,14 @@ ERROR_FORMS: dict[str, ErrorForm] = {
 """How errors are written, by path."""
 
 
-@router.post("/v1/rerank")
-@router.post("/v2/rerank")
+@router.post("/v1/rerank", operation_id="jina_rerank")
+@router.post("/v2/rerank", operation_id="cohere_rerank")
 async def rerank(request: Request, state: StateDep) -> Response:
     """Return the documents that answer a query, best first, each with a score from 0 to 1."""
     return await answer_in_time(request, _rerank(request, state), state.settings.request_seconds)
 
 
-@router.post("/score")
+@router.post("/score", operation_id="vllm_score")
 async def score(request: Request, state: StateDep) -> Response:
     """Return a score for each pair of texts, in order."""
     return await answer_in_time(request, _score(request, state), state.settings.request_seconds)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from service.api.rerankers.fields import DocumentsOptions, ScoreOptions
+from tests.samples.documented import Documented
 from tests.samples.in_process import in_process
 
 QUERY, TEXTS = "the cat", ["a bird sat", "the red house", "good"]
@@ -149,3 +151,23 @@ def test_faults_of_bodies_have_the_manner_of_the_protocol(client):
         assert (answer.status_code, answer.json().keys()) == (400, {"message", "detail"})
         assert client.get(path).status_code == 405
     assert client.post("/score", content=b"a").json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "forms"),
+    [
+        ("/v1/rerank", DocumentsOptions, [{"query", "documents"}]),
+        ("/v2/rerank", DocumentsOptions, [{"query", "documents"}]),
+        ("/score", ScoreOptions, [{"text_1", "text_2"}, {"queries", "documents"}]),
+    ],
+)
+def test_openapi_describes_what_is_posted(client, path, options, forms):
+    documented = Documented(client)
+    operation = documented.operation("POST", path)
+    assert operation["tags"] == ["Rerankers"]
+    described = operation["requestBody"]["content"]["application/json"]["schema"]
+    schemas = [documented.resolved(one) for one in described.get("anyOf", [described])]
+    for schema, texts in zip(schemas, forms, strict=True):
+        assert schema["properties"].keys() == {"model", *texts, *options.model_fields}
+        assert set(schema["required"]) == {"model", *texts}
+        assert schema["additionalProperties"] is False
