@@ -87,8 +87,11 @@ def others(model: regard.Model, text: str) -> None:
     embedding: regard.Embedding = model.embed(text, truncate=True)
     print(embedding.vector.shape, len(model.embed_batch([text, text])))
     likeness: list[regard.Similarity] = model.similarity(text, [text], truncate=True)
-    ranked: list[regard.Ranked] = model.rerank(text, [text], top_k=1, raw_scores=True)
+    against: regard.AskedAttention = {"method": "libra", "against": {"text": text}}
+    ranked: list[regard.Ranked] = model.rerank(text, [text], top_k=1, raw_scores=True, attention=against)
     print(likeness[0].similarity, ranked[0].index, ranked[0].score, ranked[0].text)
+    other: regard.RankedAgainst | None = ranked[0].against
+    print(other and (other.text, other.score, other.attention))
     tagged: regard.Tagged = model.tag(text, aggregate="max", ignore=["O"])
     print([one.text for one in tagged.entities], len(model.tag_batch([text])))
     answered: regard.Answered = model.answer(text, text, top_k=2, most_tokens=3, impossible=True)

@@ -50,7 +50,7 @@ from regard.tasks.detection import Detection
 from regard.tasks.embedding import Embedding
 from regard.tasks.fill_mask import Candidate, Filled
 from regard.tasks.generation import GeneratedToken, Generation, OtherText, StreamedToken
-from regard.tasks.ranking import Ranked
+from regard.tasks.ranking import Ranked, RankedAgainst
 from regard.tasks.similarity import Similarity
 from regard.tasks.tagging import Entity, Tagged
 
@@ -61,6 +61,6 @@ __all__ = [
     "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
     "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
-    "Ranked", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity", "Started", "Stream",
-    "StreamBroken", "StreamedToken", "Tagged", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
+    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity", "Started",
+    "Stream", "StreamBroken", "StreamedToken", "Tagged", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ class AttentionOptions(TypedDict, total=False):
     against: Mapping[str, object] | object
     """What it is explained against: a class or a token (`{"label": "7"}`), or for embeddings the other input, as the
     model takes it (a text, a picture), or a result that was answered for it; of libra and integrated a list of two:
-    what makes it like the first rather than like the second."""
+    what makes it like the first rather than like the second. For `rerank` another text."""
     sides: Literal["own", "both"]
     baseline: Literal["empty", "mask", "padding", "zero"]
     steps: bool | int

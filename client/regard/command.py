@@ -18,6 +18,7 @@ from regard.errors import BadInput, NotInstalled, RegardError
 from regard.models import Description
 from regard.results import Result, described, write
 from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
+from regard.tasks.ranking import RERANK
 from regard.terminal import can_show, drawn, say
 
 LOG_VARIABLE = "REGARD_LOG_FORMAT"
@@ -129,7 +130,11 @@ def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> 
 
     for subparser in (look, page):
         subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
-        subparser.add_argument("--context", help="of a question: the text that answers it")
+        beside = subparser.add_mutually_exclusive_group()
+        beside.add_argument("--context", help="of a question: the text that answers it")
+        beside.add_argument(
+            "--texts", nargs="+", metavar="TEXT", help="of a query: texts to rank; the best is looked at"
+        )
         subparser.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
     for subparser in (models, look, page):
         subparser.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
@@ -169,7 +174,8 @@ def _look(asked: argparse.Namespace) -> int:
     to: Path = asked.to or Path("regard.png")
     _check_target(to, (".png", ".html"))
     with connect(asked.url, asked.key) as service:
-        result = _asked(service, asked)
+        results = _asked(service, asked)
+        result = results[0]
         if to.suffix == ".html":
             if asked.method or options:
                 result = dataclasses.replace(result, attention=result.look(asked.method, **options))
@@ -179,18 +185,21 @@ def _look(asked: argparse.Namespace) -> int:
             _write(to, lambda: image.save(to))
             if can_show():
                 print(drawn(image), end="")
-    say(described(result))
-    say(f"wrote {to}")
-    return 0
+    return _said(results, to)
 
 
 def _page(asked: argparse.Namespace) -> int:
     _check_target(asked.to, (".html",))
     with connect(asked.url, asked.key) as service:
-        result = _asked(service, asked)
-        _write(asked.to, lambda: write(result, asked.to))
-    say(described(result))
-    say(f"wrote {asked.to}")
+        results = _asked(service, asked)
+        _write(asked.to, lambda: write(results[0], asked.to))
+    return _said(results, asked.to)
+
+
+def _said(results: Sequence[Result], to: Path) -> int:
+    for result in results:
+        say(described(result))
+    say(f"wrote {to}")
     return 0
 
 
@@ -210,8 +219,8 @@ def _check_target(to: Path, suffixes: Sequence[str]) -> None:
         raise BadInput(f"--to: must be in a folder that exists, given {str(to.parent)!r}")
 
 
-def _asked(service: Service, asked: argparse.Namespace) -> Result:
-    """Return the answer of the model that is named, or of the first that takes such an input."""
+def _asked(service: Service, asked: argparse.Namespace) -> Sequence[Result]:
+    """Return the answers of the model that is named, or of the first that takes such an input; of texts, best first."""
     path = Path(asked.input)
     try:
         is_file = path.is_file()
@@ -219,17 +228,19 @@ def _asked(service: Service, asked: argparse.Namespace) -> Result:
         is_file = False
     if not is_file and path.suffix.lower() in Image.registered_extensions():
         raise BadInput(f"FILE: must be a picture's file that exists, given {path.name!r}")
-    model = service[asked.model or _first(service.models(), is_file).name]
+    model = service[asked.model or _first(service.models(), is_file, bool(asked.texts)).name]
     if is_file and not model.description.takes_images:
         raise BadInput(
             f"--model: must be one that takes pictures, given {model.name!r}; left out, it is the first that does"
         )
-    return model(asked.input if asked.context is None else (asked.input, asked.context))
+    if asked.texts:
+        return model.rerank(asked.input, asked.texts)
+    return [model(asked.input if asked.context is None else (asked.input, asked.context))]
 
 
-def _first(models: Sequence[Description], image: bool) -> Description:
+def _first(models: Sequence[Description], image: bool, ranks: bool) -> Description:
     for model in models:
-        if model.takes_images == image:
+        if model.takes_images == image and (not ranks or RERANK.endpoint in model.endpoints):
             return model
-    kind = "pictures" if image else "texts; a picture must be a file that exists"
+    kind = "pictures" if image else "texts to rank" if ranks else "texts; a picture must be a file that exists"
     raise BadInput(f"--model: this service has no model that takes {kind}")

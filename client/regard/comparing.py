@@ -1,14 +1,16 @@
 """Requests that compare texts with another one: a query, or a source."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from regard.attention import Json
 from regard.calls import Call, Reply, body_options, is_one
 from regard.errors import BadInput
 from regard.inputs import encode
 from regard.models import Description
+from regard.reading import read_attention
 from regard.results import Asked, Asker, read_result
-from regard.tasks.ranking import RERANK, Ranked
+from regard.tasks.ranking import RERANK, Ranked, RankedAgainst
 from regard.tasks.similarity import SIMILARITY, Similarity
 
 
@@ -19,18 +21,29 @@ def ranking(
     listed = _listed("texts", texts)
     pairs = [encode((query, text), image=False) for text in listed]
 
+    body = {"query": query, "texts": listed, **body_options(model, options)}
+
     def read(reply: Reply) -> list[Ranked]:
-        return [
+        answer = reply.json
+        other = _other(body["attention"]["against"]["text"], answer["against"]) if "against" in answer else None
+        shown = {"against": {"text": other.text, "score": other.score}} if other else {}
+        found = [
             read_result(
                 Ranked,
-                {**entry, "text": listed[entry["index"]]},
+                {**entry, "text": listed[entry["index"]], **shown},
                 Asked(model, pairs[entry["index"]], _of_inputs(options), entry["id"], client),
             )
-            for entry in reply.json["results"]
+            for entry in answer["results"]
         ]
+        return [replace(one, against=other) for one in found]
 
-    body = {"query": query, "texts": listed, **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{RERANK.endpoint}", read, body=body)
+
+
+def _other(text: str, json: Json) -> RankedAgainst:
+    """Return the text that others are explained against, from the service's JSON."""
+    attention = read_attention(json["attention"]) if json.get("attention") else None
+    return RankedAgainst(text, json["score"], attention)
 
 
 def similarity(

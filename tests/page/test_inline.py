@@ -68,6 +68,15 @@ def test_a_ranked_text_is_shown_with_its_score(offline, connected, tmp_path):
     assert "Which passages answer the query?" in page.inner_text("header")
 
 
+def test_what_a_ranked_text_is_explained_against_is_named(offline, connected, tmp_path):
+    against = {"method": "libra", "against": {"text": "the cat"}}
+    (best,) = connected["bert-rank"].rerank("a cat", ["a dog"], attention=against)
+    page = offline.begin(saved(best, tmp_path))
+    said = page.inner_text("#look .row small")
+    assert said.startswith("libra, against the cat (")
+    assert float(said.rpartition("(")[2].strip(")")) == pytest.approx(best.against.score, rel=0.01)
+
+
 def test_answers_to_a_question_are_listed(offline, connected, tmp_path):
     answer = connected["bert-answer"].answer("a cat", "the red dog sat", top_k=2)
     page = offline.begin(saved(answer, tmp_path))

@@ -13,7 +13,7 @@ import regard
 from PIL import Image
 from regard import child, command
 
-from tests.client.conftest import SEVEN, answer, data_of, detected, detector, filed, told
+from tests.client.conftest import SEVEN, answer, data_of, described, detected, detector, filed, told
 from tests.conftest import ROOT
 from tests.samples.changed_artifacts import edit
 from tests.samples.in_process import in_process
@@ -141,6 +141,25 @@ def test_objects_are_looked_at_with_their_boxes(capsys, tmp_path):
         assert drawn.size == (30, 20)
 
 
+def test_texts_are_ranked_and_the_best_is_looked_at(capsys, tmp_path):
+    known = {"inputs": {"max_tokens": 9}, "attention": detector().json["attention"]}
+    other, ranker = (
+        described("text-classification", name=name, endpoints=endpoints, **known).json
+        for name, endpoints in (("m", ["classify"]), ("r", ["classify", "rerank"]))
+    )
+    best, second = ({"id": f"i.{at}", "index": at, "score": score} for at, score in ((1, 0.9), (0, 0.1)))
+    ranked = {"id": "i", "results": [best, second]}
+    models = {"models": [other, ranker]}
+    said = [answer(200, json.dumps(one).encode()) for one in (models, models, ranker, ranked)]
+    with told(*said, answer(200, filed(Image.new("RGB", (30, 20))), "image/png")) as (url, asked):
+        to = tmp_path / "a.png"
+        status, out, _ = run(capsys, "look", "q", "--texts", "x", "y", "--url", url, "--to", str(to))
+    assert (status, out) == (0, f"r: 0.900 y\nr: 0.100 x\nwrote {to}\n")
+    assert asked[3].startswith(b"POST /v1/models/r/rerank ")
+    assert asked[4].startswith(b"GET /v1/attention/i.1?")
+    assert run(capsys, "look", "q", "--texts", "x", "--context", "y")[0] == 2
+
+
 def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "can_show", lambda: True)
     monkeypatch.setenv("COLORTERM", "truecolor")
@@ -221,7 +240,7 @@ def test_the_first_model_of_a_kind_is_found():
         takes_images = False
 
     with pytest.raises(regard.BadInput, match="no model that takes pictures"):
-        command._first([Described()], image=True)
+        command._first([Described()], image=True, ranks=False)
 
 
 def test_serve_runs_the_service_and_ends_with_it(light):

@@ -16,6 +16,7 @@ import { Spans } from './spans.js'
 import { PartsView } from './states_view.js'
 import { taskOf, viewOf } from './tasks.js'
 import { TextView } from './text_view.js'
+import { short } from './values.js'
 import { EXPLAINS, METHODS, SORTS, wordsOf } from './words.js'
 
 const NARROW = 6 // heads of a layer that fit beside the picture
@@ -93,13 +94,13 @@ function useBitmap(address) {
 
 /** Return a result as views take it: the client has those of the service. */
 function resultOf({ result = {}, text }) {
-  const { entities, answers, context, index, score } = result
+  const { entities, answers, context, index, score, against } = result
   if (entities) return { text, ...result, entities: entities.map((one, object) => ({ object, ...one })) }
   if (answers && context === undefined) { // it stands in the text that was sent, behind the question
     return { ranked: answers.map((one, object) => ({ object, text: one.text, share: one.score })) }
   }
   if (index === undefined) return result
-  return { ranked: [{ object: index, score, text: result.text }] }
+  return { ranked: [{ object: index, score, text: result.text }], against }
 }
 
 /** Return a head of the maps of every head, as a group of its own, and the number of the head. */
@@ -184,7 +185,9 @@ function Looked({
   const text = () => (group.kind.query === 'object'
     ? html`<${BetweenObjects} ...${shared} kind=${group.kind} objects=${objects} source=${bitmap} />`
     : html`<${TextView} ...${shared} kind=${group.kind} />`)
-  const words = one ? `raw, layer ${chosen.layer}, head ${chosen.head}` : method
+  const { against } = seen.result // another text, which it is explained against
+  const than = against ? `, against ${against.text} (${short(against.score)})` : ''
+  const words = one ? `raw, layer ${chosen.layer}, head ${chosen.head}` : `${method}${than}`
   return html`<section id="look" aria-label="What it looked at">
     <div class="row">
       <h2>What it looked at</h2><small>${words}</small>
