@@ -2,7 +2,7 @@
 
 import dataclasses
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,7 +27,11 @@ MASK = "[MASK]"
 TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
     "text-classification": (("I would see it again tomorrow.",), ("The food was cold and late.",)),
     "token-classification": (("Ada Lovelace was born in London.",), ("We met in Paris on Tuesday.",)),
-    "feature-extraction": (("The cat sat on the mat.", "A kitten lay on the rug."), ("It rained.", "I like tea.")),
+    "feature-extraction": (
+        ("The cat sat on the mat.", "A kitten lay on the rug."),
+        ("The cat sat on the mat.", "It rained all day."),
+        ("It rained.", "I like tea."),
+    ),
     "question-answering": (
         ("Where did the cat sit?", "The cat sat on the mat, and the dog lay in the garden."),
         ("When does it open?", "The museum is closed on Mondays. On other days it opens at ten."),
@@ -37,13 +41,18 @@ TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
     "text2text-generation": (("Good morning, how are you?",), ("The cat sat on the mat.",), ("It rained all day.",)),
 }
 """The examples of a checkpoint that has none of its own, by its task."""
-PASSAGES: tuple[Texts, ...] = tuple(
-    (query, passage)
-    for query, passages in {
+
+
+def with_each(texts: Mapping[str, Texts]) -> tuple[Texts, ...]:
+    """Return pairs of each text and each of its other ones, which the page shows as one example."""
+    return tuple((text, other) for text, others in texts.items() for other in others)
+
+
+PASSAGES = with_each(
+    {
         "Where did the cat sleep?": ("The cat slept on the mat.", "The dog ate a bone.", "A cat has four legs."),
         "When is the shop open?": ("We close at six.", "The shop sells books.", "It opens at nine, but on Sunday."),
-    }.items()
-    for passage in passages
+    }
 )
 """The examples of one that ranks texts: queries, each with several texts."""
 PHOTOS = tuple(BUNDLED / "photos" / "examples" / f"{name}.jpg" for name in ("cat", "astronaut", "coffee", "rocket"))

@@ -3,7 +3,7 @@
 import dataclasses
 
 from export.errors import CheckpointError
-from export.examples import PHOTOS, Texts, with_pictures, with_texts
+from export.examples import PHOTOS, Texts, with_each, with_pictures, with_texts
 from export.plan import Source
 from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED
@@ -89,18 +89,40 @@ PRESENTATIONS: dict[str, Presentation] = {
     ),
     "dates-rank": Presentation(
         "Says how well an ISO date answers a written one, and so ranks dates; a cross-encoder, as BERT is one.",
-        (
-            ("the twenty-third of march 2021", "2021-03-23"),
-            ("3/23/21", "2021-04-23"),
-            ("tue 23 mar 2021", "2012-03-23"),
+        with_each(
+            {
+                "the twenty-third of march 2021": (
+                    "2021-05-23",
+                    "2021-03-13",
+                    "2021-03-23",
+                    "2012-03-23",
+                    "2021-03-28",
+                ),
+                "3/23/21": ("2021-08-23", "2021-03-28", "2012-03-23", "2021-03-23", "2021-04-23"),
+            }
         ),
     ),
     "minilm": Presentation(
         "Turns a sentence into 384 numbers, so that sentences of similar meaning can be found (all-MiniLM-L6-v2).",
-        (
-            ("The cat sat on the mat.", "A kitten lay on the rug."),
-            ("How do I reset my password?", "I cannot log in to my account."),
-            ("It rained all day.", "I would like a cup of tea."),
+        with_each(
+            {
+                "The cat sat on the mat.": (
+                    "A kitten lay on the rug.",
+                    "The dog slept by the door.",
+                    "The rug is for sale.",
+                    "It rained all day.",
+                ),
+                "How do I reset my password?": (
+                    "I cannot log in to my account.",
+                    "Where can I change my address?",
+                    "The key does not turn in the lock.",
+                ),
+                "It rained all day.": (
+                    "The streets were wet.",
+                    "I would like a cup of tea.",
+                    "The sun never stopped shining.",
+                ),
+            }
         ),
     ),
     "digits-dino": Presentation(

@@ -68,6 +68,15 @@ def test_a_passage_is_chosen_by_keys_and_let_go_by_escape(go, service):
     assert second_text(page) == PASSAGES[found[0]["index"]]
 
 
+def test_whoever_is_new_sees_five_dates_ranked_at_once(go):
+    """The bundled model's first example: the right one is neither first nor last among the passages."""
+    page = go(model="dates-rank")
+    assert page.input_value("#pair").split("\n").index("2021-03-23") == 2
+    assert page.locator(ITEMS).count() == 5
+    assert page.locator(TEXTS).first.inner_text() == "2021-03-23"
+    assert page.locator("#example-0").inner_text() == "the twenty-third of march 2021 / 5 texts"
+
+
 def test_passages_are_typed_one_a_line(go):
     page = go(model="bert-rank", text="none", pair="a dog")
     page.fill("#text", QUERY)

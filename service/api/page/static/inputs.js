@@ -18,7 +18,7 @@ export function TextInput({ model, input, take, typed }) {
   typed.current = text === (input?.text ?? '') ? '' : text
   const send = (event) => {
     event.preventDefault()
-    take({ text, pair: second ? pair : '' })
+    take({ text, pair: second && pair.trim() ? pair : '' })
   }
   const enter = (event) => {
     const composing = event.isComposing || event.keyCode === 229 // Enter takes what an input method offers; 229: Safari
@@ -56,7 +56,7 @@ export function Examples({ examples, chosen, choose, name = 'example' }) {
 /** Return two texts in short; of several lines how many there are. */
 function asExample(text, pair) {
   const { length } = linesOf(pair)
-  return length > 1 ? `${text} / ${length} passages` : `${text} / ${pair}`
+  return length > 1 ? `${text} / ${length} texts` : `${text} / ${pair}`
 }
 
 /** A picture of an example, small. */
