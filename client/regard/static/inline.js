@@ -717,7 +717,45 @@ return (value) => Math.min(Math.max(Math.floor((value - from) * scale + 0.5), 0)
 
 return { SERIES, AGAINST, FOR, COLORMAP_NAMES, paletteOf, opaque, translucent, levels }
 })($tables_js)
-const $answer_js = (({ html, useState }, { Roving }, { cosine, labelOf, lengthOf, normOf, percent, short }) => {
+const $ranked_js = (({ html }, { Roving }, { lengthOf, percent, short }) => {
+
+
+
+
+
+const partsOf = (scores) => (scores.every((one) => one >= 0 && one <= 1) ? scores
+: scores.map((one) => 1 / (1 + Math.exp(-one))))
+
+
+
+
+
+function Ranked({ results: [{ ranked }], before, objects }) {
+const figure = ({ share, score }) => (share === undefined ? short(score) : percent(share))
+const old = new Map(before?.[0].ranked?.map((one) => [one.object, figure(one)]))
+const parts = partsOf(ranked.map(({ share, score }) => share ?? score))
+const { shown, pinned, hover, pin } = objects
+const item = (one, at) => html`<li key=${one.object}>
+<button type="button" data-object=${one.object} class=${one.object === shown ? 'shown' : ''} dir="auto"
+aria-pressed=${String(one.object === pinned)}
+onPointerEnter=${() => hover(one.object)} onPointerLeave=${() => hover(null)}
+onFocus=${() => hover(one.object)} onBlur=${() => hover(null)} onClick=${() => pin(one.object)}>
+<span>${one.text}</span>
+<span class="bar"><span style=${{ width: lengthOf(one.part ?? parts[at]) }}></span></span>
+<span>${figure(one)}${old.has(one.object) && html`<small> was ${old.get(one.object)}</small>`}</span>
+</button>
+</li>`
+return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
+<${Roving} aria-label="Best first; arrow keys move over them, Enter pins one">
+<ol class="ranked">${ranked.map(item)}</ol>
+<//>
+</div>`
+}
+
+return { Ranked }
+})($preact_js, $roving_js, $values_js)
+const $answer_js = (({ Later }, { html, useState }, { Roving }, { cosine, labelOf, lengthOf, normOf, percent, short }) => {
+
 
 
 
@@ -763,10 +801,13 @@ ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
 }
 
 
-function Vector({ results: [{ embedding }, second], before }) {
+function Vector({ results: [{ embedding, alike = [] }], before, objects }) {
 const was = before?.[0].embedding?.length === embedding.length && before[0].embedding
 return html`
-${second && html`<p>Cosine similarity: <strong>${short(cosine(embedding, second.embedding))}</strong></p>`}
+${alike.length > 0 && html`
+<p>Cosine with each text, the most alike first:</p>
+<${Later} part="Ranked" results=${[{ ranked: alike }]} before=${before && [{ ranked: before[0].alike }]}
+objects=${objects} />`}
 ${was && html`<p>Likeness to what it was (cosine): <strong>${short(cosine(embedding, was))}</strong></p>`}
 <small>${embedding.length} numbers, a vector of length ${short(normOf(embedding))}:
 ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`
@@ -844,44 +885,7 @@ ${number('alternatives', 'Alternatives', 0, 20)}
 }
 
 return { Classes, Masks, Vector, Written, GenerationOptions }
-})($preact_js, $roving_js, $values_js)
-const $ranked_js = (({ html }, { Roving }, { lengthOf, percent, short }) => {
-
-
-
-
-
-const partsOf = (scores) => (scores.every((one) => one >= 0 && one <= 1) ? scores
-: scores.map((one) => 1 / (1 + Math.exp(-one))))
-
-
-
-
-
-function Ranked({ results: [{ ranked }], before, objects }) {
-const figure = ({ share, score }) => (share === undefined ? short(score) : percent(share))
-const old = new Map(before?.[0].ranked?.map((one) => [one.object, figure(one)]))
-const parts = partsOf(ranked.map(({ share, score }) => share ?? score))
-const { shown, pinned, hover, pin } = objects
-const item = (one, at) => html`<li key=${one.object}>
-<button type="button" data-object=${one.object} class=${one.object === shown ? 'shown' : ''} dir="auto"
-aria-pressed=${String(one.object === pinned)}
-onPointerEnter=${() => hover(one.object)} onPointerLeave=${() => hover(null)}
-onFocus=${() => hover(one.object)} onBlur=${() => hover(null)} onClick=${() => pin(one.object)}>
-<span>${one.text}</span>
-<span class="bar"><span style=${{ width: lengthOf(parts[at]) }}></span></span>
-<span>${figure(one)}${old.has(one.object) && html`<small> was ${old.get(one.object)}</small>`}</span>
-</button>
-</li>`
-return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
-<${Roving} aria-label="Best first; arrow keys move over them, Enter pins one">
-<ol class="ranked">${ranked.map(item)}</ol>
-<//>
-</div>`
-}
-
-return { Ranked }
-})($preact_js, $roving_js, $values_js)
+})($lazy_js, $preact_js, $roving_js, $values_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
 
@@ -1134,7 +1138,7 @@ ${box('own', 'each map on its own scale')}
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Later }, { Found, Threshold }, { html }, { Select }, { linesOf, percent, short }, { RATHER }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Later }, { Found, Threshold }, { html }, { Select }, { cosine, linesOf, percent, short }, { RATHER }) => {
 
 
 
@@ -1233,15 +1237,40 @@ const rather = RATHER.includes(method) && (third.id || third.text)
 return rather ? { against: [against, third] } : { against, sides: 'both' }
 }
 
+
+function shownOf(items, answer, { object }) {
+const { id, pair } = items.find((one) => String(one.object) === object) ?? items[0] ?? {}
+return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
+}
+
+
+function together(examples) {
+const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
+return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
+}
 const VECTOR = {
 ...CLASSES,
 field: 'embedding',
 View: Vector,
 compares: true,
+lines: true,
+rows: 4,
+examples: (examples) => (examples.some((one) => one.image || !one.text_pair) ? examples : together(examples)),
+asks: (text, others) => ({ inputs: others.trim() ? [text, ...linesOf(others)] : text }),
+read({ results: [result, ...others] }, { pair }) {
+const item = ({ embedding }, object) => {
+const [score, text] = [cosine(result.embedding, embedding), linesOf(pair)[object]]
+return { object, id: result.id, score, part: Math.max(score, 0), text, pair: text }
+}
+return [{ ...result, alike: others.map(item).sort((one, other) => other.score - one.score) }]
+},
+items: ({ alike = [] }) => alike,
+shown: (answer, selection) => shownOf(answer.results[0].alike, answer, selection),
 explained: likenessOf,
 scored: againstOf,
 best: () => null,
-said: ({ embedding }) => embedding && `A vector of ${embedding.length} numbers`,
+said: ({ embedding, alike: [first] = [] }) => (first ? `Most like it, at ${short(first.score)}: ${first.text}`
+: embedding && `A vector of ${embedding.length} numbers`),
 }
 const MASKS = {
 ...CLASSES,
@@ -1281,19 +1310,8 @@ const RANKED = {
 field: 'ranked',
 View: later('Ranked'),
 items: ({ ranked = [] }) => ranked,
-shown(answer, { object }) {
-const { ranked = [] } = answer.results[0]
-const { id, pair } = ranked.find((one) => String(one.object) === object) ?? ranked[0] ?? {}
-return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
-},
+shown: (answer, selection) => shownOf(answer.results[0].ranked ?? [], answer, selection),
 }
-
-
-function rankedTogether(examples) {
-const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
-return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
-}
-
 const RANKING = {
 ...RANKED,
 endpoint: 'rerank',
@@ -1304,7 +1322,7 @@ needs: true,
 lines: true,
 rows: 6,
 row: 'score',
-examples: rankedTogether,
+examples: together,
 asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
 read({ results }, { pair }) {
 const texts = linesOf(pair)
@@ -1408,7 +1426,7 @@ const TASKS = {
 'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
 'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
 'question-answering': { ...ANSWERS, title: 'What answers the question?' },
-'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
+'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Texts to compare, one a line' },
 'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
 'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
 'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
@@ -2180,6 +2198,9 @@ return values.includes(selection.compare) ? selection.compare : ''
 }
 
 
+const ofShown = (selection, answer) => ({ ...selection, pair: answer?.input.pair ?? selection.pair })
+
+
 function optionsOf(model, selection) {
 const kind = kindOf(model, selection)
 const method = methodOf(model, kind, selection)
@@ -2232,7 +2253,7 @@ if (kind.key !== 'image') options.pool = 48
 return options
 }
 
-return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, optionsOf, headOptionsOf }
+return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
 })($tasks_js, $values_js, $words_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 

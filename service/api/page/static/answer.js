@@ -1,3 +1,4 @@
+import { Later } from './lazy.js'
 import { html, useState } from './preact.js'
 import { Roving } from './roving.js'
 import { cosine, labelOf, lengthOf, normOf, percent, short } from './values.js'
@@ -42,11 +43,14 @@ export function Masks({ results: [{ candidates }], before }) {
     <${Bars} shares=${chances(some, 'token')} before=${chances(before?.[0].candidates?.[mask], 'token')} />`)
 }
 
-/** A vector, and how alike it is to that of a second text, and to what it was before. */
-export function Vector({ results: [{ embedding }, second], before }) {
+/** A vector, how alike it is to those of other texts, and to what it was before. */
+export function Vector({ results: [{ embedding, alike = [] }], before, objects }) {
   const was = before?.[0].embedding?.length === embedding.length && before[0].embedding
   return html`
-    ${second && html`<p>Cosine similarity: <strong>${short(cosine(embedding, second.embedding))}</strong></p>`}
+    ${alike.length > 0 && html`
+      <p>Cosine with each text, the most alike first:</p>
+      <${Later} part="Ranked" results=${[{ ranked: alike }]} before=${before && [{ ranked: before[0].alike }]}
+        objects=${objects} />`}
     ${was && html`<p>Likeness to what it was (cosine): <strong>${short(cosine(embedding, was))}</strong></p>`}
     <small>${embedding.length} numbers, a vector of length ${short(normOf(embedding))}:
       ${` ${embedding.slice(0, 8).map(short).join(', ')}`}${embedding.length > 8 && ', …'}</small>`

@@ -7,7 +7,7 @@ import { blocksOf, mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
 import {
-  aboutKind, hasObjects, headOptionsOf, kindOf, kindsOf, layerOf, methodOf, optionsOf, pinnedOf, rolloutOf,
+  aboutKind, hasObjects, headOptionsOf, kindOf, kindsOf, layerOf, methodOf, ofShown, optionsOf, pinnedOf, rolloutOf,
 } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
@@ -80,8 +80,9 @@ function evaluated(model, given, { rows = [], words, about } = {}, masks) {
 }
 
 /** Whether the answer changes when what is hottest goes: curves, asked for when they are opened. */
-export function Evaluation({ model, selection, change, input, main, drawn, objects }) {
+export function Evaluation({ model, selection: selected, change, input, main, drawn, objects }) {
   const { stale, asked: { value: answer } } = main
+  const selection = ofShown(selected, answer)
   const [open, setOpen] = useState(false)
   const { Curves, wrong } = useLater(open)
   const { compares, named } = taskOf(model)

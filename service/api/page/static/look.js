@@ -2,7 +2,7 @@ import { useAsked, useResolved } from './asked.js'
 import { foundIn, imageLook, statesLook, textLook } from './looks.js'
 import { useEffect, useMemo, useRef, useState } from './preact.js'
 import { attentionOf, GONE, inputOf, question } from './question.js'
-import { askedOf, compareOf, kindOf, layerOf, optionsOf } from './selection.js'
+import { askedOf, compareOf, kindOf, layerOf, ofShown, optionsOf } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf, thresholdOf } from './tasks.js'
 import { STATES } from './words.js'
@@ -46,12 +46,13 @@ export function useLook(model, input, selection, from = null) {
   const asked = useAsked(from ? null : about, (signal, show) => question(model, input, selection, signal, show))
   const answer = useShown(from ?? asked, selection)
   const ready = model && !answer.behind && answer.value?.id && answer.value.model.name === model.name
-  const options = ready ? { ...optionsOf(model, selection), encoding: 'base64' } : {}
+  const shown = ofShown(selection, answer.value)
+  const options = ready ? { ...optionsOf(model, shown), encoding: 'base64' } : {}
   const waits = selection.waits && (options.against || STATES.includes(options.attention)) // for the second picture
   const key = ready && !waits ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
   const look = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.value.id, queryOf({ ...options, model: model.name }), signal)
-    return { attention, answer: answer.value, model, kind: kindOf(model, selection), options, selection }
+    return { attention, answer: answer.value, model, kind: kindOf(model, selection), options, selection: shown }
   })
   useForgotten(look, input, answer)
   useEffect(() => {

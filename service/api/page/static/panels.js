@@ -148,10 +148,10 @@ function captionOf({ answer, model, options: { attention, layers, heads } }) {
   return [`${model.name}:`, result ? `${taskOf(model).said(result)};` : '', how.filter(Boolean).join(', ')].join(' ')
 }
 
-/** The second text, where both sides of a likeness are explained. */
+/** The other text, where both sides of a likeness are explained. */
 function Opposite({ look: { rows, columns, series: [{ values }], signed, text } }) {
   return html`<figure id="opposite">
-    <figcaption>The second text</figcaption>
+    <figcaption>The text that it is compared with</figcaption>
     <${InPlace} rows=${rows} columns=${columns} values=${values} signed=${signed} text=${text} />
   </figure>`
 }

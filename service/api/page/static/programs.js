@@ -49,7 +49,7 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
     : JSON.stringify(inputs)
   const method = endpoint.replace('-', '_') + (both ? '_batch' : '')
   if (given.labels?.length > 1) given.attention = { method: attention, target: given.labels[part] } // its pair is kept
-  const found = texts ? 'ranked' : both ? 'answer, other' : 'answer'
+  const found = texts ? 'ranked' : both ? 'answer, *others' : 'answer'
   const address = addressOf('').replace(/\/$/, '')
   return [
     'import regard  # pip install ./client, in a checkout of the service\n',

@@ -7,8 +7,8 @@ const partsOf = (scores) => (scores.every((one) => one >= 0 && one <= 1) ? score
   : scores.map((one) => 1 / (1 + Math.exp(-one))))
 
 /**
- * Texts with a `score` or a `share` each, best first, as buttons: one that is pointed at or has the focus is looked at,
- * a click pins it. `before` is an answer whose numbers stand beside.
+ * Texts with a `share` or a `score` each, best first, as buttons: one that is pointed at or has the focus is looked at,
+ * a click pins it. A score that is no logit has a `part`, 0 to 1. `before` is an answer whose numbers stand beside.
  */
 export function Ranked({ results: [{ ranked }], before, objects }) {
   const figure = ({ share, score }) => (share === undefined ? short(score) : percent(share))
@@ -21,7 +21,7 @@ export function Ranked({ results: [{ ranked }], before, objects }) {
       onPointerEnter=${() => hover(one.object)} onPointerLeave=${() => hover(null)}
       onFocus=${() => hover(one.object)} onBlur=${() => hover(null)} onClick=${() => pin(one.object)}>
       <span>${one.text}</span>
-      <span class="bar"><span style=${{ width: lengthOf(parts[at]) }}></span></span>
+      <span class="bar"><span style=${{ width: lengthOf(one.part ?? parts[at]) }}></span></span>
       <span>${figure(one)}${old.has(one.object) && html`<small> was ${old.get(one.object)}</small>`}</span>
     </button>
   </li>`

@@ -96,7 +96,7 @@ function ThirdText({ selection, change }) {
     change({ than: text })
   }
   return html`<form id="third" onSubmit=${send}>
-    <label>Third text: what makes it the second rather than this?
+    <label>Another text: what makes it like the chosen one rather than like this?
       <input type="text" name="than" dir="auto" autocomplete="off" value=${text}
         onInput=${({ target }) => type(target.value)} />
     </label>

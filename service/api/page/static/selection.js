@@ -201,6 +201,9 @@ export function compareOf(models, model, selection, input) {
   return values.includes(selection.compare) ? selection.compare : ''
 }
 
+/** Return a selection with the second text of the item of an answer that is shown. */
+export const ofShown = (selection, answer) => ({ ...selection, pair: answer?.input.pair ?? selection.pair })
+
 /** Return the options of attention that show what is selected. */
 export function optionsOf(model, selection) {
   const kind = kindOf(model, selection)

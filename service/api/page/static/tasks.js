@@ -3,7 +3,7 @@ import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
 import { Select } from './select.js'
-import { linesOf, percent, short } from './values.js'
+import { cosine, linesOf, percent, short } from './values.js'
 import { RATHER } from './words.js'
 
 const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
@@ -96,15 +96,40 @@ function likenessOf(model, selection, method) {
   return rather ? { against: [against, third] } : { against, sides: 'both' }
 }
 
-const VECTOR = { // `compares`: its score is how alike two texts are
+/** Return an answer as that of the chosen item, or of the first: by its id, with its second text. */
+function shownOf(items, answer, { object }) {
+  const { id, pair } = items.find((one) => String(one.object) === object) ?? items[0] ?? {}
+  return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
+}
+
+/** Return the examples of a text and several others: those of one text together, each other in a line. */
+function together(examples) {
+  const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
+  return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
+}
+const VECTOR = { // `compares`: its score is how alike two texts are; `alike` are texts, the one most like it first
   ...CLASSES,
   field: 'embedding',
   View: Vector,
   compares: true,
+  lines: true,
+  rows: 4,
+  examples: (examples) => (examples.some((one) => one.image || !one.text_pair) ? examples : together(examples)),
+  asks: (text, others) => ({ inputs: others.trim() ? [text, ...linesOf(others)] : text }),
+  read({ results: [result, ...others] }, { pair }) {
+    const item = ({ embedding }, object) => {
+      const [score, text] = [cosine(result.embedding, embedding), linesOf(pair)[object]]
+      return { object, id: result.id, score, part: Math.max(score, 0), text, pair: text }
+    }
+    return [{ ...result, alike: others.map(item).sort((one, other) => other.score - one.score) }]
+  },
+  items: ({ alike = [] }) => alike,
+  shown: (answer, selection) => shownOf(answer.results[0].alike, answer, selection),
   explained: likenessOf,
   scored: againstOf,
   best: () => null,
-  said: ({ embedding }) => embedding && `A vector of ${embedding.length} numbers`,
+  said: ({ embedding, alike: [first] = [] }) => (first ? `Most like it, at ${short(first.score)}: ${first.text}`
+    : embedding && `A vector of ${embedding.length} numbers`),
 }
 const MASKS = {
   ...CLASSES,
@@ -144,19 +169,8 @@ const RANKED = { // several answers about the text, best first, each of the text
   field: 'ranked',
   View: later('Ranked'),
   items: ({ ranked = [] }) => ranked,
-  shown(answer, { object }) {
-    const { ranked = [] } = answer.results[0]
-    const { id, pair } = ranked.find((one) => String(one.object) === object) ?? ranked[0] ?? {}
-    return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
-  },
+  shown: (answer, selection) => shownOf(answer.results[0].ranked ?? [], answer, selection),
 }
-
-/** Return the examples of a ranking: those of one query together. */
-function rankedTogether(examples) {
-  const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
-  return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
-}
-
 const RANKING = { // of a model with one label: the second text are passages, each in a line of its own
   ...RANKED,
   endpoint: 'rerank',
@@ -167,7 +181,7 @@ const RANKING = { // of a model with one label: the second text are passages, ea
   lines: true,
   rows: 6,
   row: 'score',
-  examples: rankedTogether,
+  examples: together,
   asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
   read({ results }, { pair }) {
     const texts = linesOf(pair)
@@ -271,7 +285,7 @@ const TASKS = { // `title` is the question, `second` what a second text is
   'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
   'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
   'question-answering': { ...ANSWERS, title: 'What answers the question?' },
-  'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Second text, to compare' },
+  'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Texts to compare, one a line' },
   'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
   'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
   'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
