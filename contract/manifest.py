@@ -14,6 +14,7 @@ Task = Literal[
     "token-classification",
     "question-answering",
     "feature-extraction",
+    "sparse-embedding",
     "fill-mask",
     "text-generation",
     "text2text-generation",

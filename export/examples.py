@@ -32,6 +32,7 @@ TASK_TEXTS: dict[Task, tuple[Texts, ...]] = {
         ("The cat sat on the mat.", "It rained all day."),
         ("It rained.", "I like tea."),
     ),
+    "sparse-embedding": (("The cat sat on the mat.",), ("How do I bake bread without yeast?",)),
     "question-answering": (
         ("Where did the cat sit?", "The cat sat on the mat, and the dog lay in the garden."),
         ("When does it open?", "The museum is closed on Mondays. On other days it opens at ten."),

@@ -26,6 +26,8 @@ MAX_VERIFIED_TOKENS = 64
 
 EMBEDDINGS = "embeddings"
 """The name of an answer that is a vector, without classes."""
+NAMES: dict[Task, str] = {"feature-extraction": EMBEDDINGS, "sparse-embedding": "weights"}
+"""The name of an answer, by task; by default it is logits."""
 
 PlanMaker: TypeAlias = Callable[[Traced, Plan, list[Kind], dict[str, int]], Plan]
 """Plans a graph of the kinds that it explains; the last argument gives the lengths of the axes that never vary."""
@@ -201,8 +203,7 @@ def attention_kind(sort: Sort, path: str, layers: int, heads: int, query: str, k
 
 def answer_port(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:
     """Return the port of what the head returns."""
-    name = EMBEDDINGS if task == "feature-extraction" else "logits"
-    return float_port(name, *axes, model.width)
+    return float_port(NAMES.get(task, "logits"), *axes, model.width)
 
 
 def token_port(name: str, axis: str | None = None) -> Port:

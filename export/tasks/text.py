@@ -1,9 +1,10 @@
-"""The plan of a text encoder: it classifies texts or tokens, embeds texts, fills gaps, or finds answers."""
+"""The plan of a text encoder: it classifies texts or tokens, embeds texts, weighs words, fills gaps, finds answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import Tokenizer
+from torch import nn
 
 from contract.input_rules import TextRule
 from contract.manifest import Scores, Task
@@ -21,7 +22,7 @@ from export.tasks.ports import (
 from export.traced.texts import TracedTextEncoder
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
 from model.architectures.transformer import Transformer, TransformerConfig
-from model.parts.heads import Pool, first_state, last_state
+from model.parts.heads import Pool, SparseWords, first_state, last_state
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class TextTask:
     every_token: bool = False
     """True if every token has an answer; else a text has one, or one at each of some places."""
     places: str | None = None
-    """The input that holds the positions that are answered; by default a text has one answer.
-
-    A model that answers tokens at places needs a mask token, and its last layer may repeat the embedding.
+    """The input that holds the positions that are answered, which needs a mask token; by default a text has one answer.
     """
+    of_words: bool = False
+    """True if its last layer is over the vocabulary, and may repeat the embedding."""
+    scores: Scores = "softmax"
+    """How its answers are read, unless the checkpoint says that."""
 
 
 TEXT_TASKS: dict[Task, TextTask] = {
@@ -46,7 +49,8 @@ TEXT_TASKS: dict[Task, TextTask] = {
     "token-classification": TextTask(labelled=True, every_token=True),
     "question-answering": TextTask(takes_pairs=True, every_token=True),
     "feature-extraction": TextTask(),
-    "fill-mask": TextTask(places="masked"),
+    "fill-mask": TextTask(places="masked", of_words=True),
+    "sparse-embedding": TextTask(of_words=True, scores="identity"),
 }
 
 
@@ -54,6 +58,15 @@ def leading_specials(tokenizer: str) -> int:
     """Return how many special tokens a tokenizer, the content of `tokenizer.json`, puts before every text."""
     marks: list[int] = Tokenizer.from_str(tokenizer).encode("a").special_tokens_mask
     return [*marks, 0].index(0)
+
+
+def _pooled(head: nn.Module) -> Literal["first", "last", "all"]:
+    """Return which tokens an answer is made of."""
+    if isinstance(head, SparseWords):
+        return "all"
+    if not isinstance(head, Pool) or head.pool is first_state:
+        return "first"
+    return "last" if head.pool is last_state else "all"
 
 
 def text_model(
@@ -71,8 +84,7 @@ def text_model(
 ) -> Source:
     """Plan the graphs of an encoder of texts."""
     kind = encoder_kind(config.layers, config.heads, "source", prefix=leading_specials(tokenizer))
-    if isinstance(model.head, Pool) and model.head.pool is not first_state:
-        kind = kind.model_copy(update={"pooled": "last" if model.head.pool is last_state else "all"})
+    kind = kind.model_copy(update={"pooled": _pooled(model.head)})
     ports = [token_port("source"), visible_port("source")]
     upper_bounds: UpperBounds = {"source": config.vocabulary, "source_types": max(config.types, 1)}
     if config.types:

@@ -102,7 +102,7 @@ _RULES: Mapping[Callable[..., Any], Callable[..., Tensor]] = {
     **dict.fromkeys((torch.softmax, Tensor.softmax, F.softmax), _constant),
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, F.sigmoid), _constant),
     **dict.fromkeys((torch.sqrt, Tensor.sqrt, torch.rsqrt, Tensor.rsqrt, torch.norm, Tensor.norm), _constant),
-    **dict.fromkeys((F.gelu, F.silu, torch.tanh, Tensor.tanh, F.tanh), _through_value),
+    **dict.fromkeys((F.gelu, F.silu, torch.tanh, Tensor.tanh, F.tanh, torch.log1p, Tensor.log1p), _through_value),
     **dict.fromkeys((torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__), _product),
     **dict.fromkeys((torch.div, Tensor.div, Tensor.__truediv__), _quotient),
     F.layer_norm: lambda _, given, options: _normalized(*given, **options),

@@ -1,4 +1,4 @@
-"""Heads: what an encoder's last states become, such as classes, one vector, or missing words."""
+"""Heads: what an encoder's last states become, such as classes, one vector, missing words, or weights of words."""
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias
@@ -9,6 +9,8 @@ from torch import Tensor, nn
 Pooling: TypeAlias = Literal["first", "last", "mean", "max", "mean_sqrt_length", "weighted_mean"]
 """How the states of a text's tokens become one: the first, the last, the mean, the maximum, sum / √length, or the mean
 with weights 1, 2, 3, ..."""
+WordPooling: TypeAlias = Literal["max", "sum"]
+"""How the weights of a word at a text's tokens become one."""
 
 
 class FirstState(nn.Module):
@@ -208,8 +210,8 @@ class EachLinear(nn.Linear):
         return super().forward(x)
 
 
-class MaskedWords(nn.Module):
-    """Which words stand at masked positions (Devlin et al. 2019, section 3.1); the output may share the embedding."""
+class Words(nn.Module):
+    """Logits of words (Devlin et al. 2019, section 3.1); the output may share the embedding."""
 
     def __init__(self, width: int, vocabulary: int, activation: nn.Module, norm: nn.Module) -> None:
         super().__init__()
@@ -218,11 +220,52 @@ class MaskedWords(nn.Module):
         self.norm = norm
         self.output = nn.Linear(width, vocabulary)
 
-    def forward(self, x: Tensor, visible: Tensor, masked: Tensor) -> Tensor:
-        """Take states (batch, token, width), positions masked (batch, mask) -> logits (batch, mask, vocabulary)."""
-        x = x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2]))  # (batch, mask, width)
+    def logits(self, x: Tensor) -> Tensor:
+        """Take states (batch, token, width) -> logits (batch, token, vocabulary)."""
         logits: Tensor = self.output(self.norm(self.activation(self.dense(x))))
         return logits
+
+
+class MaskedWords(Words):
+    """Which words stand at masked positions (Devlin et al. 2019, section 3.1)."""
+
+    def forward(self, x: Tensor, visible: Tensor, masked: Tensor) -> Tensor:
+        """Take states (batch, token, width), positions masked (batch, mask) -> logits (batch, mask, vocabulary)."""
+        return self.logits(x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2])))
+
+
+class SparseWords(Words):
+    """A weight for each word of the vocabulary, most of them 0 (SPLADE, Formal et al. 2021, arXiv 2107.05720, eq. 1).
+
+    It is the sum over a text's tokens of log(1 + relu(logit)), or the maximum (arXiv 2109.10086, eq. 6), which is that
+    of the largest logit. With two `logs` it is log(1 + log(1 + relu(logit))) (Geng et al. 2025, arXiv 2504.14839).
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        activation: nn.Module,
+        norm: nn.Module,
+        pooling: WordPooling = "max",
+        logs: int = 1,
+    ) -> None:
+        super().__init__(width, vocabulary, activation, norm)
+        self.pooling = pooling
+        self.logs = logs
+
+    def forward(self, x: Tensor, visible: Tensor) -> Tensor:
+        """Take states (batch, token, width) and visible (batch, token) -> weights (batch, vocabulary)."""
+        logits, shown = self.logits(x), visible[:, :, None]
+        if self.pooling == "max":
+            return self._weights(logits.masked_fill(~shown, torch.finfo(x.dtype).min).amax(dim=1))
+        return self._weights(logits).masked_fill(~shown, 0).sum(dim=1)
+
+    def _weights(self, logits: Tensor) -> Tensor:
+        weights = logits.relu()
+        for _ in range(self.logs):
+            weights = weights.log1p()
+        return weights
 
 
 def head_width(head: nn.Module, width: int) -> int:

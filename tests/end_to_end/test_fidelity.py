@@ -304,7 +304,8 @@ def test_different_targets_of_one_input_have_relevance_of_their_own(model):
         for name, array in alone.items():
             close(together[name][row : row + 1], array, name)
     name = model.manifest.attention[-1].kind
-    assert classes == 1 or np.abs(together[name][0] - together[name][1]).max() > 1e-4
+    others = np.abs(together[name] - together[name][:1]).max(axis=tuple(range(1, together[name].ndim)))
+    assert classes == 1 or (others > 1e-4).any()  # words of no weight have nothing of their own
 
 
 # Batches

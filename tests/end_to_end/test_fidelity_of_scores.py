@@ -44,6 +44,9 @@ class Balanced(TorchFunctionMode):
             return through_value(None, args, func(*args))
         if name == "gelu":
             return through_value(None, args, func(*args, **kwargs))
+        if name == "log1p":  # at 0 it is the derivative
+            (x,) = args
+            return x * torch.where(x == 0, 1, func(x) / torch.where(x == 0, 1, x)).detach()
         if name == "silu":
             return args[0] * args[0].sigmoid().detach()
         if name in ("mul", "__mul__", "__rmul__") and all(getattr(one, "requires_grad", False) for one in args[:2]):

@@ -387,7 +387,8 @@ def test_a_fault_is_one_line_that_names_it(checkpoint, capsys, tmp_path, fault):
         (
             "bert",
             ["--task", "text-generation"],
-            "--task: bert serves text-classification, token-classification, question-answering, fill-mask, feature-extraction",
+            "--task: bert serves text-classification, token-classification, question-answering, fill-mask, sparse-embedding, "
+            "feature-extraction",
         ),
         ("bert", ["--image-size", "64"], "--image-size: bert reads text"),
         (

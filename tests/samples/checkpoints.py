@@ -309,6 +309,22 @@ MEAN_SQRT = {
 }
 MAXIMUM = {"1_Pooling/config.json": {"embedding_dimension": 16, "pooling_mode": "max", "include_prompt": True}}
 MEAN = {"1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True}}
+SPARSE = {
+    "modules.json": [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"},
+        {"idx": 1, "name": "1", "path": "1_SpladePooling", "type": "sentence_transformers.models.SpladePooling"},
+    ],
+    "1_SpladePooling/config.json": {"pooling_strategy": "max", "word_embedding_dimension": 130},
+    "config_sentence_transformers.json": {"model_type": "SparseEncoder", "prompts": {"query": "one ", "document": ""}},
+}
+SPARSE_SUMS = SPARSE | {
+    "modules.json": [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_SpladePooling", "type": "sentence_transformers.models.SpladePooling"},
+    ],
+    "sentence_bert_config.json": {"max_seq_length": 32, "transformer_task": "fill-mask"},
+    "1_SpladePooling/config.json": {"pooling_strategy": "sum", "activation_function": "log1p_relu"},
+}
 ROBERTA = {"pad_token_id": 1, "vocab_size": 300, "type_vocab_size": 1}
 BEAMS = {"num_beams": 4, "length_penalty": 0.7, "early_stopping": True, "max_length": 14}
 
@@ -523,6 +539,9 @@ CASES = {
         bert(T.BertModel), "feature-extraction", SENTENCES | MEAN_SQRT, pieces, exported=True,
         pooling="mean_sqrt_length",
     ),
+    "bert-sparse": Case(
+        bert(T.BertForMaskedLM), "sparse-embedding", BERT_TOKENS | SPARSE, pieces, exported=True
+    ),
     "roberta": Case(
         bert(T.RobertaForSequenceClassification, T.RobertaConfig, **ROBERTA, problem_type="multi_label_classification"),
         "text-classification", ROBERTA_TOKENS, roberta_bytes,
@@ -550,6 +569,10 @@ CASES = {
         bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False, hidden_act="silu"),
         "fill-mask", ROBERTA_TOKENS, roberta_bytes,
         exported=True,
+    ),
+    "roberta-sparse": Case(
+        bert(T.RobertaForMaskedLM, T.RobertaConfig, **ROBERTA, tie_word_embeddings=False), "sparse-embedding",
+        ROBERTA_TOKENS, roberta_bytes, options=("--task", "sparse-embedding"),
     ),
     "xlm-roberta": Case(
         bert(T.XLMRobertaForSequenceClassification, T.XLMRobertaConfig, **ROBERTA), "text-classification",
@@ -587,6 +610,9 @@ CASES = {
         distilbert(T.DistilBertForQuestionAnswering, **ENDS), "question-answering", {}, pieces
     ),
     "distilbert-mask": Case(distilbert(T.DistilBertForMaskedLM, activation="relu"), "fill-mask", BERT_TOKENS, pieces),
+    "distilbert-sparse": Case(
+        distilbert(T.DistilBertForMaskedLM), "sparse-embedding", BERT_TOKENS | SPARSE_SUMS, pieces, exported=True
+    ),
     "distilbert-features": Case(
         distilbert(T.DistilBertModel), "feature-extraction", SENTENCES | MAXIMUM, pieces, pooling="max"
     ),
@@ -712,7 +738,7 @@ def source_of(folder: Path, **options: Any) -> Source:
 def source_of_case(name: str) -> Source:
     """Return what the command would export of a case, with its options."""
     given = _parser().parse_args([name, *CASES[name].options])
-    return source_of(checkpoint_of(name), image=given.image_size)
+    return source_of(checkpoint_of(name), image=given.image_size, task=given.task)
 
 
 def artifact_of(name: str) -> Path:

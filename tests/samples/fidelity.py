@@ -282,6 +282,8 @@ def _answer(name, described, out, feed):
         logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
     if described.task == "fill-mask":
         return torch.stack([row[places] for row, places in zip(logits, torch.from_numpy(feed["masked"]), strict=True)])
+    if described.task == "sparse-embedding":
+        return weighed(name, logits, feed["source_visible"])
     if described.task in EVERY_TOKEN:
         return logits * torch.from_numpy(feed["source_visible"])[..., None]
     return logits
@@ -307,6 +309,16 @@ def pooled(states, visible, pooling):
         "last": lambda row: row[-1],
     }[pooling]
     return torch.stack([pool(row) for row in rows])
+
+
+def weighed(name, logits, visible):
+    """Weights of words by their definition, as the folder of a case declares it, of rows of different length."""
+    declared = CASES[name].files.get("1_SpladePooling/config.json", {})
+    weights = logits.relu().log1p()
+    if declared.get("activation_function") == "log1p_relu":
+        weights = weights.log1p()
+    rows = [row[torch.from_numpy(shown)] for row, shown in zip(weights, visible, strict=True)]
+    return torch.stack([row.sum(0) if declared.get("pooling_strategy") == "sum" else row.amax(0) for row in rows])
 
 
 WITH_MAPS = [name for name in CHOSEN if CASES[name].model.parts]

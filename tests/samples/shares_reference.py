@@ -280,3 +280,16 @@ def filled(module: heads.MaskedWords, x: Tensor, masked: Tensor) -> Tensor:
     for part in (module.dense, module.activation, module.norm, module.output):
         chosen = through(part, chosen)
     return chosen
+
+
+def weighed(module: heads.SparseWords, x: Tensor, visible: Tensor) -> Tensor:
+    """Return the shares of the weights of words: (origin, batch, vocabulary). A log(1 + w) is w times a slope."""
+    for part in (module.dense, module.activation, module.norm, module.output):
+        x = through(part, x)
+    x = x * (x.sum(0) > 0)
+    for _ in range(module.logs):
+        weight = x.sum(0)
+        x = x * torch.where(weight > 0, torch.log(1 + weight) / weight.clamp_min(1e-300), 1)
+    if module.pooling == "max":
+        return pooled("max", x, visible)
+    return (x * visible[:, :, None]).sum(2)

@@ -20,6 +20,7 @@ from export.checkpoints.building.tensor_names import UNUSED, Names, fill_paramet
 from export.checkpoints.reading.architectures import named_in, task_of
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint, without_keys
 from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Config
+from export.checkpoints.reading.sentence_transformers import declared_task
 from export.errors import CheckpointError
 from export.plan import Source
 
@@ -115,9 +116,8 @@ class Family(ABC, Generic[C]):
             return requested
         if len(self.tasks) == 1:
             return self.tasks[0]
-        declared = checkpoint.json("config_sentence_transformers.json").get("model_type")
-        if checkpoint.has("modules.json") and declared != "CrossEncoder" and "feature-extraction" in self.tasks:
-            return "feature-extraction"
+        if (declared := declared_task(checkpoint)) in self.tasks:
+            return declared
         for architecture in named_in(checkpoint.config):
             if task := task_of(architecture, self.tasks):
                 return task

@@ -17,6 +17,7 @@ from export.checkpoints.reading.sentence_transformers import (
     SentenceSettings,
     check_declaration,
     read_sentence_settings,
+    read_sparse_settings,
 )
 from export.checkpoints.reading.tokenizers.tokenizer import (
     TOKENIZER_FILE,
@@ -31,7 +32,7 @@ from export.plan import Source
 from export.tasks.text import TEXT_TASKS, text_model
 from model.architectures.text_encoder import TextEncoderConfig, text_encoder
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import Cut, Dense, EachLinear, FirstClassifier, MaskedWords, Pool, Unit
+from model.parts.heads import Cut, Dense, EachLinear, FirstClassifier, MaskedWords, Pool, SparseWords, Unit, Words
 
 
 class TextConfig(Config):
@@ -62,6 +63,11 @@ EMBEDDING_NAMES: Names = {
 }
 
 
+def of_words(names: Names) -> dict[Task, Names]:
+    """Return the heads of the tasks whose last layer is over the vocabulary: they have the same tensors."""
+    return {task: names for task, one in TEXT_TASKS.items() if one.of_words}
+
+
 @dataclass(frozen=True)
 class TextFamily(Family[C]):
     """A family whose definition is a text encoder."""
@@ -81,7 +87,7 @@ class TextFamily(Family[C]):
 
     def head_names(self, config: C, task: Task) -> Names:
         """Return a head's names."""
-        if not TEXT_TASKS[task].places:
+        if not TEXT_TASKS[task].of_words:
             return self.heads[task]
         if not config.tie_word_embeddings:
             return {**self.heads[task], self.output_bias: spare("head.output.bias"), self.output_layer: "head.output"}
@@ -93,13 +99,13 @@ class TextFamily(Family[C]):
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        declared = read_sentence_settings(checkpoint) if task == "feature-extraction" else SentenceSettings()
+        declared = _declared(checkpoint, config, task)
         tokenizer = read_tokenizer(checkpoint, config.vocab_size, lower_case=declared.lower_case)
         sizes = self.sizes(config)
         if sizes.types and not sends_types(checkpoint):
             tokenizer = of_one_type(tokenizer)
         module = text_encoder(sizes, self._head(config, sizes, task, declared))
-        if isinstance(module.head, MaskedWords) and config.tie_word_embeddings:
+        if isinstance(module.head, Words) and config.tie_word_embeddings:
             module.head.output.weight = module.embed.tokens.weight
         labelled, takes_pairs = TEXT_TASKS[task].labelled, TEXT_TASKS[task].takes_pairs
         if takes_pairs:
@@ -117,7 +123,9 @@ class TextFamily(Family[C]):
             raise CheckpointError(f"{SETTINGS_FILE}: must name a mask_token that {TOKENIZER_FILE} holds")
         checkpoint = checkpoint.with_folders(layer.path for layer in declared.layers)
         module, unused = self.fill(module, checkpoint, config, task, _names_behind(declared))
-        cut = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
+        more: dict[str, Any] = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
+        if isinstance(module.head, SparseWords):
+            more = {"pooling": module.head.pooling, "logarithms": module.head.logs}
         return text_model(
             options.name,
             module,
@@ -127,8 +135,8 @@ class TextFamily(Family[C]):
             text=text,
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if labelled else (),
-            scores=_scores(checkpoint, config) if labelled and takes_pairs else "softmax",
-            made_by=made_by(self.model_type, sizes, checkpoint, unused) | cut,
+            scores=_scores(checkpoint, config) if labelled and takes_pairs else TEXT_TASKS[task].scores,
+            made_by=made_by(self.model_type, sizes, checkpoint, unused) | more,
         )
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
@@ -136,10 +144,19 @@ class TextFamily(Family[C]):
             return EachLinear(sizes.width, len(config.labels) if TEXT_TASKS[task].labelled else ENDS)
         if TEXT_TASKS[task].labelled:
             return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
-        if not TEXT_TASKS[task].places:
+        if not TEXT_TASKS[task].of_words:
             return Pool(declared.pooling, nn.Sequential(*_behind(sizes.width, declared)))
         activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
-        return MaskedWords(sizes.width, sizes.vocabulary, activation, sizes.norm())
+        parts = sizes.width, sizes.vocabulary, activation, sizes.norm()
+        words = declared.words
+        return MaskedWords(*parts) if TEXT_TASKS[task].places else SparseWords(*parts, words.pooling, words.logs)
+
+
+def _declared(checkpoint: Checkpoint, config: TextConfig, task: Task) -> SentenceSettings:
+    """Return what a folder of sentence-transformers declares of a task."""
+    if task == "sparse-embedding":
+        return read_sparse_settings(checkpoint, config.vocab_size)
+    return read_sentence_settings(checkpoint) if task == "feature-extraction" else SentenceSettings()
 
 
 def _behind(width: int, declared: SentenceSettings) -> list[nn.Module]:

@@ -21,6 +21,7 @@ TEXTS: tuple[Task, ...] = (
     "token-classification",
     "question-answering",
     "fill-mask",
+    "sparse-embedding",
     "feature-extraction",
 )
 CONTINUED: tuple[Task, ...] = ("text-generation",)

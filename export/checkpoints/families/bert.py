@@ -4,7 +4,7 @@ import dataclasses
 from typing import TypeVar
 
 from export.checkpoints.building.tensor_names import Names
-from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily
+from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily, of_words
 from export.checkpoints.reading.config import Activation, Depth, Epsilon, Index, Size
 from model.architectures.text_encoder import TextEncoderConfig
 
@@ -79,10 +79,12 @@ BERT = BertFamily(
         "text-classification": {"pooler.dense": "head.dense", "classifier": "head.output"},
         "token-classification": {"classifier": "head"},
         "question-answering": {"qa_outputs": "head"},
-        "fill-mask": {
-            "cls.predictions.transform.dense": "head.dense",
-            "cls.predictions.transform.LayerNorm": "head.norm",
-        },
+        **of_words(
+            {
+                "cls.predictions.transform.dense": "head.dense",
+                "cls.predictions.transform.LayerNorm": "head.norm",
+            }
+        ),
         "feature-extraction": {},
     },
     prefix="bert.",

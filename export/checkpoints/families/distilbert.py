@@ -1,6 +1,6 @@
 """DistilBERT (Sanh et al. 2019): a BERT of half the layers, which does not tell two texts apart."""
 
-from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily
+from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily, of_words
 from export.checkpoints.reading.config import Activation, Depth, Size
 from model.architectures.text_encoder import TextEncoderConfig
 
@@ -52,10 +52,7 @@ DISTILBERT = DistilBertFamily(
         "text-classification": {"pre_classifier": "head.dense", "classifier": "head.output"},
         "token-classification": {"classifier": "head"},
         "question-answering": {"qa_outputs": "head"},
-        "fill-mask": {
-            "vocab_transform": "head.dense",
-            "vocab_layer_norm": "head.norm",
-        },
+        **of_words({"vocab_transform": "head.dense", "vocab_layer_norm": "head.norm"}),
         "feature-extraction": {},
     },
     prefix="distilbert.",

@@ -3,7 +3,7 @@
 import dataclasses
 
 from export.checkpoints.building.tensor_names import Names
-from export.checkpoints.building.text_family import C, TextFamily
+from export.checkpoints.building.text_family import C, TextFamily, of_words
 from export.checkpoints.families import bert
 from export.checkpoints.reading.config import Index
 from model.architectures.text_encoder import TextEncoderConfig
@@ -37,7 +37,7 @@ def like_roberta(
             "text-classification": {"classifier.dense": "head.dense", "classifier.out_proj": "head.output"},
             "token-classification": {"classifier": "head"},
             "question-answering": {"qa_outputs": "head"},
-            "fill-mask": {"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"},
+            **of_words({"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"}),
             "feature-extraction": {},
         },
         prefix=prefix,

@@ -1,14 +1,15 @@
-"""Read what a sentence-transformers folder declares: pooling, what is behind it, prompts, the longest text."""
+"""Read what a sentence-transformers folder declares: task, pooling, what is behind it, prompts, the longest text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from contract.manifest import Task
 from export.checkpoints.reading.checkpoint import Checkpoint, read_json
 from export.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from model.parts.heads import Pooling
+    from model.parts.heads import Pooling, WordPooling
 
 MODULES_FILE = "modules.json"
 SETTINGS_FILES = (
@@ -19,6 +20,8 @@ SETTINGS_FILES = (
 """The names of the Transformer's settings, of which the library reads the first that is there."""
 IRRELEVANT_SETTINGS = ("transformer_task", "modality_config", "module_output_name", "unpad_inputs")
 """Settings of the Transformer that change no answer to a text."""
+OF_STATES, OF_LOGITS = "feature-extraction", "fill-mask"
+"""The `transformer_task` of a Transformer that answers with states, which is the usual one, or with logits of words."""
 DECLARATION_FILE = "config_sentence_transformers.json"
 POOLINGS: dict[str, "Pooling"] = {
     "cls": "first",
@@ -66,6 +69,17 @@ class Dense:
 
 Behind: TypeAlias = Dense | Literal["unit"]
 """What is behind pooling: a layer, or that vectors have length one."""
+WORD_POOLINGS: dict[str, "WordPooling"] = {"max": "max", "sum": "sum"}
+LOGS = {"relu": 1, "log1p_relu": 2}
+"""Activation of SpladePooling -> how many logarithms there are."""
+
+
+@dataclass(frozen=True)
+class SpladePooling:
+    """How logits of tokens become weights of words. The defaults are those of the library."""
+
+    pooling: "WordPooling" = "max"
+    logs: int = 1
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,8 @@ class SentenceSettings:
     default_prompt: str | None = None
     dimensions: int | None = None
     """How many numbers of a vector are answered, the first ones; None for all. They are not normalised again."""
+    words: SpladePooling = SpladePooling()
+    """Of a model that weighs words."""
 
     @property
     def layers(self) -> list[Dense]:
@@ -88,20 +104,25 @@ class SentenceSettings:
         return [one for one in self.behind if isinstance(one, Dense)]
 
 
+def declared_task(checkpoint: Checkpoint) -> Task | None:
+    """Return what the modules of a folder make of texts; None without modules, and of a cross-encoder."""
+    if not checkpoint.has(MODULES_FILE) or checkpoint.json(DECLARATION_FILE).get("model_type") == "CrossEncoder":
+        return None
+    return "sparse-embedding" if "SpladePooling" in _read_modules(checkpoint)[1] else "feature-extraction"
+
+
 def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
     """Read the declaration. Raises CheckpointError for a module, pooling or prompt that is not supported."""
     if not checkpoint.has(MODULES_FILE):
         return SentenceSettings()
-    modules = read_json(checkpoint.folder / MODULES_FILE)
-    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise CheckpointError(f"{MODULES_FILE}: must list modules")
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+    modules, kinds = _read_modules(checkpoint)
     if kinds[:2] not in (["Transformer"], ["Transformer", "Pooling"]) or not set(kinds[2:]) <= set(BEHIND):
         raise CheckpointError(
             f"{MODULES_FILE}: must be Transformer, Pooling and then {', '.join(BEHIND)}, given {', '.join(kinds)[:200]}"
         )
-    if path := modules[0].get("path"):
-        raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
+    _check_first(modules[0])
+    if (task := _settings_of(checkpoint)[1].get("transformer_task", OF_STATES)) != OF_STATES:
+        raise CheckpointError(f"{MODULES_FILE}: must be a Transformer for {OF_STATES}, given {str(task)[:64]}")
     prompts: Mapping[str, str] | None
     prompts, default_prompt, dimensions = _read_declaration(checkpoint)
     pooling = POOLINGS["mean"]
@@ -120,6 +141,66 @@ def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
             behind.append("unit")
     limit, lower_case = _read_settings(checkpoint)
     return SentenceSettings(pooling, tuple(behind), limit, lower_case, prompts, default_prompt, dimensions)
+
+
+def read_sparse_settings(checkpoint: Checkpoint, vocabulary: int) -> SentenceSettings:
+    """Read how a sparse encoder makes weights of words of a vocabulary; without modules, as SPLADE v2 does.
+
+    Raises CheckpointError for a module, option or prompt that is not supported.
+    """
+    if not checkpoint.has(MODULES_FILE):
+        return SentenceSettings()
+    modules, kinds = _read_modules(checkpoint)
+    settings = _settings_of(checkpoint)[1]
+    task = settings.get("transformer_task", OF_LOGITS if kinds[:1] == ["MLMTransformer"] else None)
+    if kinds not in (["MLMTransformer", "SpladePooling"], ["Transformer", "SpladePooling"]) or task != OF_LOGITS:
+        raise CheckpointError(
+            f"{MODULES_FILE}: must be a Transformer for {OF_LOGITS} and SpladePooling, given "
+            f"{', '.join(kinds)[:200]} for {str(task)[:64]}"
+        )
+    _check_first(modules[0])
+    prompts, default_prompt, dimensions = _read_declaration(checkpoint)
+    most = checkpoint.json(DECLARATION_FILE).get("max_active_dims")
+    for name, given in (("truncate_dim", dimensions), ("max_active_dims", most)):
+        if given is not None:
+            raise CheckpointError(f"{DECLARATION_FILE}: {name} must be null, given {str(given)[:64]!r}")
+    words = _read_splade(checkpoint, f"{_path_of(checkpoint, kinds[1], modules[1])}/config.json", vocabulary)
+    limit, lower_case = _read_settings(checkpoint)
+    return SentenceSettings(
+        max_tokens=limit, lower_case=lower_case, prompts=prompts, default_prompt=default_prompt, words=words
+    )
+
+
+def _read_splade(checkpoint: Checkpoint, file: str, vocabulary: int) -> SpladePooling:
+    """Return the pooling of a sparse encoder. Raises CheckpointError for an option that is not supported."""
+    given = checkpoint.json(file)
+    strategy, activation = given.pop("pooling_strategy", "max"), given.pop("activation_function", "relu")
+    for name, value, known in (
+        ("pooling_strategy", strategy, WORD_POOLINGS),
+        ("activation_function", activation, LOGS),
+    ):
+        if value not in list(known):
+            raise CheckpointError(f"{file}: {name} must be one of {', '.join(known)}, given {str(value)[:64]!r}")
+    given.pop("chunk_size", None)  # how many tokens are pooled at once
+    for name in ("embedding_dimension", "word_embedding_dimension"):
+        if given.pop(name, None) not in (None, vocabulary):
+            raise CheckpointError(f"{file}: {name} must be {vocabulary}, the size of the vocabulary, given another")
+    if unknown := [name for name, value in given.items() if value is not None]:
+        raise CheckpointError(f"{file}: {unknown[0]} is not supported, given {str(given[unknown[0]])[:64]}")
+    return SpladePooling(WORD_POOLINGS[strategy], LOGS[activation])
+
+
+def _read_modules(checkpoint: Checkpoint) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the modules of a folder, and the class of each. Raises CheckpointError."""
+    modules = read_json(checkpoint.folder / MODULES_FILE)
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        raise CheckpointError(f"{MODULES_FILE}: must list modules")
+    return modules, [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+
+
+def _check_first(module: Mapping[str, Any]) -> None:
+    if path := module.get("path"):
+        raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
 
 
 def check_declaration(checkpoint: Checkpoint) -> None:
@@ -156,8 +237,7 @@ def _read_declaration(checkpoint: Checkpoint) -> tuple[dict[str, str], str | Non
 
 def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
     """Return the most tokens of a text, and whether texts are in lower case. Raises CheckpointError."""
-    file = next(filter(checkpoint.has, SETTINGS_FILES), SETTINGS_FILES[0])
-    settings = checkpoint.json(file)
+    file, settings = _settings_of(checkpoint)
     limit, lower_case = settings.pop("max_seq_length", None), settings.pop("do_lower_case", False)
     for name, value in settings.items():
         if value and name not in IRRELEVANT_SETTINGS:
@@ -165,6 +245,12 @@ def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
     if limit is not None and (type(limit) is not int or limit < 1):
         raise CheckpointError(f"{file}: max_seq_length must be a number above 0, given {limit!r}")
     return limit, bool(lower_case)
+
+
+def _settings_of(checkpoint: Checkpoint) -> tuple[str, dict[str, Any]]:
+    """Return the file of the Transformer's settings, and what it holds."""
+    file = next(filter(checkpoint.has, SETTINGS_FILES), SETTINGS_FILES[0])
+    return file, checkpoint.json(file)
 
 
 def _check_vector(file: str, settings: Mapping[str, Any]) -> None:

@@ -50,7 +50,15 @@ def _is_constant(tape: Tape, node: onnx.NodeProto) -> bool:
     return node.op_type in CONSTANTS
 
 
+def _is_one_more(tape: Tape, add: onnx.NodeProto) -> bool:
+    """True of the sum in log(1 + x), which has no share of its own: the logarithm is x g(x)."""
+    return any(_is_one(tape, add, name) for name in add.input) and any(
+        reader.op_type == "Log" for reader in tape.consumers(add.output[0])
+    )
+
+
 def _is_one(tape: Tape, add: onnx.NodeProto, name: str) -> bool:
+    """True if a node adds 1 to a tensor."""
     other = add.input[1 - list(add.input).index(name)]
     return other in tape.weights and not tape.shapes[other] and float(tape.constant_value(other)) == 1
 
@@ -59,7 +67,7 @@ def _added(tape: Tape, node: onnx.NodeProto, gradient: str) -> str | None:
     """Return what the constant that a node adds gives to the score, (batch); None if it adds none."""
     constants = [name for name in node.input if name and name not in tape.dependent]
     if node.op_type in ("Add", "Sub"):
-        if not constants:
+        if not constants or (node.op_type == "Add" and _is_one_more(tape, node)):
             return None
         (bias,) = constants
         summed = _summed(tape, gradient, bias)
@@ -117,10 +125,22 @@ def _gelu(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
 
 
 def _tanh(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
-    """Differentiate tanh(x) = x g(x) with g as a constant; at 0 it is the derivative, 1."""
-    x = node.input[0]
-    zero = tape.number(0, node.input[0])
-    one = tape.number(1, node.input[0])
+    """Differentiate tanh(x) = x g(x) with g as a constant."""
+    return _through_value(tape, node, gradient, node.input[0])
+
+
+def _logarithm(tape: Tape, node: onnx.NodeProto, gradient: str, index: int) -> str:
+    """Differentiate log(1 + x) = x g(x) with g as a constant. What is added to 1 is x as it was rounded."""
+    y = node.input[0]
+    sums = [one for one in tape.graph.node if one.op_type == "Add" and y in one.output]
+    if not any(_is_one_more(tape, one) for one in sums):
+        return RULES["Log"](tape, node, gradient, index)
+    return _through_value(tape, node, gradient, tape.op("Sub", y, tape.number(1, y)))
+
+
+def _through_value(tape: Tape, node: onnx.NodeProto, gradient: str, x: str) -> str:
+    """Differentiate f(x) = x g(x) with g as a constant; at 0 it is the derivative, 1."""
+    zero, one = (tape.number(value, node.input[0]) for value in (0, 1))
     at_zero = tape.op("Equal", x, zero)
     share = tape.op("Where", at_zero, one, tape.op("Div", node.output[0], tape.op("Where", at_zero, one, x)))
     return tape.op("Mul", gradient, share)
@@ -132,4 +152,5 @@ BALANCED_RULES: Mapping[str, Rule] = {
     "Mul": _multiply,
     "Gelu": _gelu,
     "Tanh": _tanh,
+    "Log": _logarithm,
 }

@@ -14,7 +14,7 @@ from service.inputs.model_input import ModelInput
 Found: TypeAlias = dict[str, Array]
 """What such a graph returned for one input, by port, without the padding of its batch."""
 
-ANSWERS = ("logits", "embeddings")
+ANSWERS = ("logits", "embeddings", "weights")
 """The names that the answer of a model has."""
 
 ROWS = "rows"

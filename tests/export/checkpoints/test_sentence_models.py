@@ -1,17 +1,19 @@
 """Folders that sentence-transformers saves give the vectors that it gives, whatever stands behind pooling."""
 
+import dataclasses
 import json
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
+from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import Tokenizer
 
-from export.checkpoints.reading.sentence_transformers import LEGACY_POOLINGS, POOLINGS
+from export.checkpoints.reading.sentence_transformers import LEGACY_POOLINGS, LOGS, POOLINGS, WORD_POOLINGS
 from tests.samples.checkpoints import sharpened, source_of
 from tests.samples.export_folders import edit
 
@@ -96,6 +98,46 @@ def test_vectors_are_those_of_the_library(checkpoints, tmp_path, pooling, behind
     assert far(vectors(source), wanted) < 5e-6
     (kind,) = source.attention
     assert kind.pooled == {"cls": "first", "lasttoken": "last"}.get(pooling, "all")
+
+
+def saved_by_the_sparse_library(folder, target, **options):
+    """Save a sparse encoder; return the model."""
+    modules = [Transformer(str(folder), transformer_task="fill-mask"), SpladePooling(**options)]
+    more = {"prompts": PROMPTS, "default_prompt_name": "query"}
+    model = quietly(lambda: SparseEncoder(modules=modules, device="cpu", **more))
+    model.save(str(target))
+    return model
+
+
+@pytest.mark.parametrize("form", ["today", "older"])
+@pytest.mark.parametrize("activation", LOGS)
+@pytest.mark.parametrize("pooling", WORD_POOLINGS)
+def test_weights_of_words_are_those_of_the_library(checkpoints, tmp_path, pooling, activation, form):
+    model = saved_by_the_sparse_library(
+        checkpoints("bert-mask"), tmp_path, pooling_strategy=pooling, activation_function=activation
+    )
+    if form == "older":
+        edit(tmp_path, "modules.json", lambda it: it[0].update(type="sentence_transformers.models.MLMTransformer"))
+        (tmp_path / "sentence_bert_config.json").unlink()
+        edit(tmp_path, "1_SpladePooling/config.json", lambda it: it.update(word_embedding_dimension=130))
+    source = source_of(tmp_path)
+    assert (source.task, source.scores, source.attention[0].pooled) == ("sparse-embedding", "identity", "all")
+    assert (source.text.prompt, source.traced.model.width) == ("low: ", 130)
+    wanted = model.encode(TEXTS, convert_to_sparse_tensor=False).numpy()
+    assert 0 < (wanted == 0).mean() < 1
+    found = vectors(source)
+    assert far(found, wanted) < 5e-6
+    assert ((found != 0) == (wanted != 0)).all()
+
+
+def test_a_masked_language_model_is_exported_as_a_sparse_encoder_where_that_is_asked_for(checkpoints, tmp_path):
+    folder = checkpoints("bert-mask")
+    assert source_of(folder).task == "fill-mask"
+    model = saved_by_the_sparse_library(folder, tmp_path)  # with the pooling that is usual
+    source = source_of(folder, task="sparse-embedding")
+    source.text.prompts.update(PROMPTS)
+    source = dataclasses.replace(source, inputs=(source.text.model_copy(update={"default_prompt": "query"}),))
+    assert far(vectors(source), model.encode(TEXTS, convert_to_sparse_tensor=False).numpy()) < 5e-6
 
 
 def test_the_default_prompt_stands_before_every_text_and_a_vector_is_cut_after_all_modules(checkpoints, tmp_path):

@@ -35,12 +35,13 @@ from model.parts.heads import (
     FirstState,
     MaskedWords,
     Pool,
+    SparseWords,
     Unit,
 )
 from model.parts.norms import LayerScale
 from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
 from tests.samples.attention_reference import assert_same, randn, sharpen
-from tests.samples.shares_reference import decoded, filled, of_tokens, pooled, through, unit
+from tests.samples.shares_reference import decoded, filled, of_tokens, pooled, through, unit, weighed
 
 WIDTH, HEADS, HIDDEN, CLASSES, VOCABULARY, KERNEL = 12, 3, 20, 5, 11, 3
 IMAGE = ViTConfig((6, 8), 1, (2, 2), WIDTH, layers=2, heads=HEADS, hidden=HIDDEN, classes=CLASSES)
@@ -215,6 +216,13 @@ def test_libra_of_masked_words_goes_through_their_head():
     assert_text(
         head, lambda states: filled(head, states, masked), lambda logits: logits[..., ROWS, places, TARGETS], masked
     )
+
+
+@pytest.mark.parametrize("logs", [1, 2])
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+def test_libra_of_a_word_s_weight_goes_through_its_logarithms(pooling, logs):
+    head = SparseWords(WIDTH, VOCABULARY, nn.GELU(), norm(), pooling, logs)
+    assert_text(head, lambda states: weighed(head, states, SHOWN), lambda weights: weights[..., ROWS, TARGETS])
 
 
 def test_libra_of_a_token_s_label_goes_through_their_head():

@@ -19,6 +19,7 @@ from model.parts.heads import (
     MeanLinear,
     MeanState,
     Pool,
+    SparseWords,
     Unit,
     head_width,
 )
@@ -110,6 +111,22 @@ def test_masked_words_are_read_at_their_places():
     x = np.stack([row[at] for row, at in zip(X.numpy(), places.numpy(), strict=True)])
     x = layer_norm(w, "module.norm", relu(linear(w, "module.dense", x)))
     assert_same(head(X, VISIBLE, places), linear(w, "module.output", x))
+
+
+@pytest.mark.parametrize("logs", [1, 2])
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+def test_words_have_weights_by_the_equations_of_splade(pooling, logs):
+    head = sharpen(SparseWords(8, 11, nn.GELU(), nn.LayerNorm(8), pooling, logs))
+    w, x = weights_of(head), X.numpy()
+    x = nn.functional.gelu(torch.from_numpy(linear(w, "module.dense", x))).numpy()
+    weights = relu(linear(w, "module.output", layer_norm(w, "module.norm", x)))
+    for _ in range(logs):
+        weights = np.log(1 + weights)
+    rows = [row[shown] for row, shown in zip(weights, VISIBLE.numpy(), strict=True)]
+    expected = np.stack([row.max(0) if pooling == "max" else row.sum(0) for row in rows])
+    assert (expected == 0).any()
+    assert (expected > 0).any()
+    assert_same(head(X, VISIBLE), expected)
 
 
 @pytest.mark.parametrize(

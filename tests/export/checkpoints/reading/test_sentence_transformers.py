@@ -9,14 +9,19 @@ from export.checkpoints.reading.checkpoint import open_checkpoint
 from export.checkpoints.reading.sentence_transformers import (
     SETTINGS_FILES,
     Dense,
+    SpladePooling,
     check_declaration,
+    declared_task,
     read_sentence_settings,
+    read_sparse_settings,
 )
 from export.errors import CheckpointError
 from tests.samples.export_folders import edit
 
 DECLARATION = "config_sentence_transformers.json"
 SETTINGS = SETTINGS_FILES[0]
+SPLADE, MODULES = "1_SpladePooling/config.json", "modules.json"
+SPARSE = [{"type": "x.Transformer"}, {"type": "x.SpladePooling", "path": "1_SpladePooling"}]
 DENSE = {"in_features": 16, "out_features": 8}
 
 
@@ -66,6 +71,45 @@ def test_what_would_change_an_embedding_and_is_not_done_is_refused_by_name(folde
     with pytest.raises(CheckpointError, match=re.escape(words)) as refused:
         read_sentence_settings(open_checkpoint(str(folder), None))
     assert str(refused.value).startswith(f"{file}: ")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        (DECLARATION, {"max_active_dims": 64}, "max_active_dims must be null, given '64'"),
+        (DECLARATION, {"truncate_dim": 64}, "truncate_dim must be null, given '64'"),
+        (DECLARATION, {"default_prompt_name": "query"}, "default_prompt_name must be the name of one of the prompts"),
+        (SETTINGS, {"transformer_task": "feature-extraction"}, "for fill-mask and SpladePooling, given Transformer, "),
+        (SETTINGS, {"transformer_task": "fill-mask", "config_args": {"hidden_act": "relu"}}, "config_args is not "),
+        (SPLADE, {"pooling_strategy": "mean"}, "pooling_strategy must be one of max, sum, given 'mean'"),
+        (SPLADE, {"pooling_strategy": ["max"]}, "pooling_strategy must be one of max, sum, given "),
+        (SPLADE, {"activation_function": "gelu"}, "activation_function must be one of relu, log1p_relu, given 'gelu'"),
+        (SPLADE, {"embedding_dimension": 64}, "embedding_dimension must be 130, the size of the vocabulary"),
+        (SPLADE, {"top_k": 64}, "top_k is not supported, given 64"),
+        (MODULES, [{"type": "x.Router"}, {"type": "x.SpladePooling"}], "for fill-mask and SpladePooling, given Router"),
+        (MODULES, [*SPARSE, {"type": "x.Normalize"}], "given Transformer, SpladePooling, Normalize for fill-mask"),
+    ],
+)  # fmt: skip
+def test_what_would_change_the_weights_of_words_is_refused_by_name(saved, file, content, words):
+    folder = saved("distilbert-sparse")
+    assert declared_task(open_checkpoint(str(folder), None)) == "sparse-embedding"
+    assert read_sparse_settings(open_checkpoint(str(folder), None), 130).words == SpladePooling("sum", logs=2)
+    write(folder, file, content)
+    with pytest.raises(CheckpointError, match=re.escape(words)) as refused:
+        read_sparse_settings(open_checkpoint(str(folder), None), 130)
+    assert str(refused.value).startswith(f"{MODULES if file == SETTINGS and 'args' not in words else file}: ")
+
+
+def test_options_of_words_that_change_nothing_are_accepted(saved):
+    folder = saved("distilbert-sparse")
+    write(folder, SPLADE, {"pooling_strategy": "max", "chunk_size": 8, "embedding_dimension": 130})
+    assert read_sparse_settings(open_checkpoint(str(folder), None), 130).words == SpladePooling()
+
+
+def test_states_are_not_pooled_where_a_transformer_answers_with_logits(folder):
+    write(folder, SETTINGS, {"transformer_task": "fill-mask"})
+    with pytest.raises(CheckpointError, match=r"modules.json: must be a Transformer for feature-extraction, given fil"):
+        read_sentence_settings(open_checkpoint(str(folder), None))
 
 
 @pytest.mark.parametrize("named", ["Tanh", "activation.Tanh", None])

@@ -100,6 +100,20 @@ CASES = {
         share(lambda x: functional.gelu(x, approximate="tanh"), 0.5),
     ),
     "tanh": ([node("Tanh", "x", "y")], share(torch.tanh, 1.0)),
+    "log of what is above one": (
+        [node("Relu", "x", "r"), node("Add", "one r", "a"), node("Log", "a", "y")],
+        lambda x: share(torch.log1p, 1.0)(x.relu()),
+    ),
+    "log of such a log": (
+        [
+            node("Relu", "x", "r"),
+            node("Add", "r one", "a"),
+            node("Log", "a", "l"),
+            node("Add", "l one", "b"),
+            node("Log", "b", "y"),
+        ],
+        lambda x: share(torch.log1p, 1.0)(share(torch.log1p, 1.0)(x.relu())),
+    ),
     "silu": ([node("Sigmoid", "x", "s"), node("Mul", "x s", "y")], lambda x: x * torch.sigmoid(x).detach()),
     "relu": ([node("Relu", "x", "y")], torch.relu),
     "product": (
@@ -196,6 +210,18 @@ def test_each_operator_is_balanced_and_nothing_of_the_score_is_lost(name):
     score = (answer * seed).reshape(BATCH, -1).sum(1)
     shares = (X * found).sum((1, 2)) + sum(added, np.zeros(BATCH))
     np.testing.assert_allclose(shares, score, rtol=0, atol=1e-4)
+
+
+def test_a_log_of_anything_else_has_its_own_gradient():
+    nodes = [node("Exp", "x", "e"), node("Add", "e half", "a"), node("Log", "a", "y")]
+    model = graph(nodes, seeded=["seed"])
+    gradients, biases = balanced_gradients(model, "y", "seed", ["x"])
+    wanted = [gradients["x"], *biases[0]]
+    model.graph.output.extend(helper.make_tensor_value_info(one, TensorProto.FLOAT, None) for one in wanted)
+    seed = RNG.normal(size=X.shape).astype(np.float32)
+    found, *added = run(model, {"x": X, "seed": seed})
+    np.testing.assert_allclose(found, seed * np.exp(X) / (np.exp(X) + 0.5), atol=1e-5)
+    assert len(added) == 1  # what is not 1 has a share
 
 
 def test_each_bias_counts_from_the_state_that_it_lies_behind():
