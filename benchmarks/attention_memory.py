@@ -29,7 +29,7 @@ def mebibytes(process, name):
 
 def stated(manifest, tokens, method):
     """Return the bytes that a run for one text takes at most, as docs/operations.md says it."""
-    maps, states = GRADIENT_RUN if method in GRADIENT_METHODS else ATTENTION_RUN
+    maps, states, _ = GRADIENT_RUN if method in GRADIENT_METHODS else ATTENTION_RUN
     (kind,) = manifest.attention
     layers = len(kind.maps)
     return maps * 4 * layers * kind.heads * tokens**2 + states * layers * tokens * manifest.width

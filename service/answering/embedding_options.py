@@ -8,7 +8,7 @@ from service.answering.call import Call
 from service.errors import TooLarge, Unacceptable
 from service.inputs.model_input import Prompted
 from service.options.base import RequestOptions
-from service.options.predictions import CutOptions, PromptOptions
+from service.options.predictions import CutOptions, PromptedOptions
 from service.repository.models.predictor import Predictor
 
 KEPT = "kept"
@@ -24,7 +24,7 @@ def with_options(call: C, options: RequestOptions) -> C:
     """
     if isinstance(options, CutOptions) and options.dimensions is not None:
         _check_dimensions(call, options.dimensions)
-    prompt = _prompt_of(call.served, options) if isinstance(options, PromptOptions) else None
+    prompt = _prompt_of(call.served, options) if isinstance(options, PromptedOptions) else None
     if prompt is None:
         return call
     if (length := len(prompt) * len(call.inputs)) > (limit := call.state.settings.max_text_bytes):
@@ -41,7 +41,7 @@ def _check_dimensions(call: Call[Predictor], dimensions: int) -> None:
         raise Unacceptable("dimensions: are not cut by the graphs of this artifact that explain; export it again")
 
 
-def _prompt_of(served: Predictor, options: PromptOptions) -> str | None:
+def _prompt_of(served: Predictor, options: PromptedOptions) -> str | None:
     """Return the prompt that options name; None where they name none."""
     if options.prompt is None and options.prompt_name is None:
         return None

@@ -72,7 +72,7 @@ async def predict(
     async def shown(prediction: Prediction) -> T | None:
         if show is None:
             return None
-        if not served.mask:
+        if not served.of_vocabulary:
             return show(prediction)
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 

@@ -149,13 +149,13 @@ class AttentionQuery:
     def summarized(self) -> bool:
         """True if a map has one row that stands for the whole answer, not for a token.
 
-        That is so of signed shares of a class or an embedding, and of relevance where an embedding is the mean of all
-        rows and the request names none; that is without the identity.
+        That is so of signed shares of a class, a word or an embedding, and of relevance where a word or an embedding is
+        made of all rows and the request names none; that is without the identity.
         """
         if not self.by_gradient or self.explains in OF_PLACES:
             return False
         kind = self.kinds[0].kind
-        mean = self.explains == "embedding" and kind.pooled == "all" and self.options.queries is None
+        mean = self.explains in ("embedding", "word") and kind.pooled == "all" and self.options.queries is None
         return self.rules.signed or mean
 
     @property
@@ -225,7 +225,7 @@ def resolve(options: AttentionOptions, manifest: Manifest, token_of: TokenOf = l
     check_layers_and_rows(options, method, manifest, kinds)
     check_rest(options, rules, manifest, kinds)
     asked = tuple(_kind_query(kind, options, rules, heads, manifest) for kind in kinds)
-    targets = targets_of(options, manifest)
+    targets = targets_of(options, manifest, token_of)
     query = AttentionQuery(
         options,
         asked,

@@ -13,9 +13,9 @@ from service.errors import Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.explanations.methods import METHODS
 from service.options.attention import DEFAULT_STEPS, AttentionOptions
-from service.options.readers import MOST_STEPS, MOST_TARGETS, Against, AnswerPart, EntityNumber
+from service.options.readers import MOST_STEPS, MOST_TARGETS, Against, AnswerPart, EntityNumber, Named
 
-Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag", "answer"]
+Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag", "answer", "word"]
 """What an answer is made of, and so what a score is of."""
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
@@ -28,6 +28,7 @@ EXPLAINS: dict[Task, Explains] = {
     "token-classification": "tag",
     "question-answering": "answer",
     "feature-extraction": "embedding",
+    "sparse-embedding": "word",
 }
 """What a score is of, by task; of other tasks it is of a token."""
 OF_PLACES: tuple[Explains, ...] = ("token", "object", "tag", "answer")
@@ -41,6 +42,7 @@ EXPLAINING = f"{', '.join(GRADIENT_METHODS[:-1])} and {GRADIENT_METHODS[-1]}"
 AGAINST: dict[Explains, tuple[str, ...]] = {
     "class": ("label", "index"),
     "token": ("token", "text"),
+    "word": ("token", "text"),
     "object": ("label", "index"),
     "tag": ("label", "index"),
     "answer": (),
@@ -68,51 +70,65 @@ def baselines_of(manifest: Manifest) -> list[Baseline]:
     return [*(name for rule in manifest.inputs for name in rule.baselines if replaceable), "zero"]
 
 
-def targets_of(options: AttentionOptions, manifest: Manifest) -> tuple[int, ...] | None:
-    """Return targets as numbers. A string is an index, a label, or some of both with commas between.
+def targets_of(options: AttentionOptions, manifest: Manifest, token_of: TokenOf) -> tuple[int, ...] | None:
+    """Return targets as numbers. A string is an index, a label or word, or some of these with commas between.
 
     Digits are an index, in a query, a form and JSON alike. A query has no types, so they cannot mean a label there and
-    an index in JSON. A label of digits is asked for by its index.
+    an index in JSON. A label or word of digits is asked for by its index.
     """
-    if explains(manifest) == "answer":
+    what = explains(manifest)
+    if what == "answer":
         return _ends_of(options)
     if options.target is None:
         return None
-    classes, tags = explains(manifest) == "class", explains(manifest) == "tag"
-    labels = set(manifest.labels) if classes else set[str]()
+    labels = set(manifest.labels) if what == "class" else set[str]()
     most = (manifest.detection.objects if manifest.detection else answer_width(manifest)) - 1
     rule = "target: must be numbers, such as 0 or 0,3"
     if manifest.detection:
         rule = f"target: must be numbers of objects, from 0 to {most}"
-    elif classes:
+    elif what == "class":
         rule = f"target: must be from 0 to {most} or a label"
-    elif tags:
+    elif what == "word":
+        rule = f"target: must be a text that is exactly one token of this model's answers, or from 0 to {most}"
+    elif what == "tag":
         rule, most = 'target: must be numbers of entities, such as 0 or {"entity": 0}', MOST_ENTITIES
-    found: list[int] = []
+
+    def named(text: str) -> int | None:
+        if text in labels:
+            return _class_of("target", text, manifest)
+        return token_of(text) if what == "word" else None
+
+    parts: list[int | str] = []
     for target in options.target:
-        if isinstance(target, EntityNumber):
-            if not tags:
-                raise Unacceptable(
-                    f"target: an entity is of token-classification, this model's task is {manifest.task}"
-                )
-            target = target.number  # what it stands for
-        if isinstance(target, AnswerPart):
-            raise Unacceptable(f"target: an answer is of question-answering, this model's task is {manifest.task}")
-        whole = isinstance(target, int) or target in labels
-        for part in [target] if whole else [part.strip() for part in target.split(",")]:
-            if isinstance(part, int) or DIGITS.fullmatch(part if classes else part.removeprefix("-")):
-                found.append(int(part))
-            elif part in labels:
-                found.append(_class_of("target", part, manifest))
-            else:
-                raise Unacceptable(f"{rule}, given another")
-    if (classes or tags or manifest.detection) and not all(0 <= index <= most for index in found):
+        one = _number_or_text(target, manifest)
+        whole = isinstance(one, int) or one in labels or (what == "word" and token_of(one) is not None)
+        parts += [one] if whole else [part.strip() for part in str(one).split(",")]
+    if len(parts) > MOST_TARGETS:
+        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, given {len(parts)}")
+    found: list[int] = []
+    for part in parts:
+        if isinstance(part, int) or DIGITS.fullmatch(part.removeprefix("-" if what not in ("class", "word") else "")):
+            found.append(int(part))
+        elif (number := named(part)) is not None:
+            found.append(number)
+        else:
+            raise Unacceptable(f"{rule}, given another")
+    if what != "token" and not all(0 <= index <= most for index in found):
         raise Unacceptable(f"{rule}, given another")
-    if len(found) > MOST_TARGETS:
-        raise Unacceptable(f"target: must be at most {MOST_TARGETS}, given {len(found)}")
     if len(set(found)) < len(found):
         raise Unacceptable("target: each may be given once, given one twice")
     return tuple(found)
+
+
+def _number_or_text(target: Named, manifest: Manifest) -> int | str:
+    """Return a target, an entity by its number. Raises Unacceptable for one that the task does not have."""
+    if isinstance(target, AnswerPart):
+        raise Unacceptable(f"target: an answer is of question-answering, this model's task is {manifest.task}")
+    if not isinstance(target, EntityNumber):
+        return target
+    if explains(manifest) != "tag":
+        raise Unacceptable(f"target: an entity is of token-classification, this model's task is {manifest.task}")
+    return target.number
 
 
 def _ends_of(options: AttentionOptions) -> tuple[int, ...]:
@@ -142,8 +158,8 @@ def against_of(
     if against is None or what == "embedding" or METHODS[method].by_states:
         return None
     found = _number(against, manifest, token_of)
-    if what == "class" and targets is not None and found in targets:
-        raise Unacceptable(f"against: must be another class than the target, given {found} as both")
+    if what in ("class", "word") and targets is not None and found in targets:
+        raise Unacceptable(f"against: must be another {what} than the target, given {found} as both")
     return found
 
 

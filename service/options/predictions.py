@@ -57,8 +57,8 @@ class EmbedOptions(CutOptions):
     )
 
 
-class PromptOptions(CutOptions, TextOptions):
-    """Options of all that is made of the embeddings of texts."""
+class PromptedOptions(TextOptions):
+    """Options of texts that may stand behind a prompt."""
 
     prompt_name: str | None = Field(
         None, description="which of the model's prompts is put before every text", json_schema_extra=SHARED
@@ -66,6 +66,16 @@ class PromptOptions(CutOptions, TextOptions):
     prompt: str | None = Field(
         None, description="what is put before every text, in place of the model's prompt", json_schema_extra=SHARED
     )
+
+
+class PromptOptions(CutOptions, PromptedOptions):
+    """Options of all that is made of the embeddings of texts."""
+
+
+class SparseOptions(PromptedOptions):
+    """Options of `embed-sparse`."""
+
+    top_k: int | None = Field(None, ge=1, description="words a text, heaviest first; all by default")
 
 
 class EmbedTextOptions(EmbedOptions, PromptOptions):

@@ -312,7 +312,12 @@ MEAN = {"1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_
 SPARSE = {
     "modules.json": [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"},
-        {"idx": 1, "name": "1", "path": "1_SpladePooling", "type": "sentence_transformers.models.SpladePooling"},
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_SpladePooling",
+            "type": "sentence_transformers.sparse_encoder.models.SpladePooling",
+        },
     ],
     "1_SpladePooling/config.json": {"pooling_strategy": "max", "word_embedding_dimension": 130},
     "config_sentence_transformers.json": {"model_type": "SparseEncoder", "prompts": {"query": "one ", "document": ""}},
@@ -320,7 +325,12 @@ SPARSE = {
 SPARSE_SUMS = SPARSE | {
     "modules.json": [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_SpladePooling", "type": "sentence_transformers.models.SpladePooling"},
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_SpladePooling",
+            "type": "sentence_transformers.sparse_encoder.modules.SpladePooling",
+        },
     ],
     "sentence_bert_config.json": {"max_seq_length": 32, "transformer_task": "fill-mask"},
     "1_SpladePooling/config.json": {"pooling_strategy": "sum", "activation_function": "log1p_relu"},

@@ -11,7 +11,7 @@ ODD = (
     "don't can't", "ไทย ภาษา", "हिन्दी पाठ", "ελληνικά", "עברית", "the cat sat on the mat",
 )  # fmt: skip
 LONG = "the cat sat on a mat and ran to the new house " * 9
-PADS = {"bert": "[PAD]", "roberta": "<pad>", "bart": "<pad>"}
+PADS = {"bert": "[PAD]", "distilbert": "[PAD]", "roberta": "<pad>", "bart": "<pad>"}
 
 
 def fifty():

@@ -19,7 +19,7 @@ from service.api.openapi.tasks.labels import ScoredLabel
 from service.api.openapi.tasks.spans import ScoredAnswer
 from service.api.openapi.tasks.written import WrittenEvent
 from service.options.base import Options
-from service.options.predictions import TextOptions
+from service.options.predictions import PromptedOptions, TextOptions
 
 
 class HuggingFaceError(Part):
@@ -79,7 +79,7 @@ class Similarity(Options):
 class Pooling(Part):
     """How the vectors of tokens become that of a text."""
 
-    pooling: Literal["cls", "last_token", "mean"]
+    pooling: Literal["cls", "last_token", "mean", "splade"]
 
 
 class LabelNames(Part):
@@ -123,6 +123,13 @@ class TeiRanked(Part):
     index: int
     score: float
     text: str | None = None
+
+
+class SparseValue(Part):
+    """A word by its number, and its weight."""
+
+    index: int
+    value: float
 
 
 class TeiRerankRequest(RerankParameters):
@@ -221,6 +228,13 @@ OPERATIONS: dict[str, Json] = {
     "tei_embed": _of_texts(
         "TeiEmbedRequest", TEXT_OR_TEXTS, EmbedParameters, "a vector for each text", LIST_OF_VECTORS
     ),
+    "tei_embed_sparse": _of_texts(
+        "TeiSparseRequest",
+        TEXT_OR_TEXTS,
+        PromptedOptions,
+        "the words of each text",
+        list_of(list_of(COMPONENTS.schema(SparseValue))),
+    ),
     "tei_predict": _of_texts(
         "TeiPredictRequest", _CLASSIFIED, PredictParameters, "the labels of each text, best first", _LABELS_OF_ALL
     ),
@@ -242,7 +256,6 @@ OPERATIONS: dict[str, Json] = {
         "a cosine for each sentence",
         list_of({"type": "number"}),
     ),
-    "tei_embed_sparse": _NOT_HERE,
     "tei_embed_all": _NOT_HERE,
 }
 """By the name of the operation."""

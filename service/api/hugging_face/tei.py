@@ -32,26 +32,28 @@ from service.api.reading.sorts import sort_of
 from service.api.tasks.labels import scored_labels
 from service.api.tasks.ranking import Ranked, pairs_of, rank
 from service.api.tasks.vectors import vectors
+from service.api.tasks.words import sparse_vectors
 from service.errors import NotFound, TooLarge, Unacceptable
 from service.http.exchange import exchange_of
 from service.inputs.model_input import Pair, Text, Token
 from service.inputs.tokenization import TextTokenizer
 from service.options.base import Options
-from service.options.predictions import EmbedTextOptions, PromptOptions, RerankOptions, TextOptions
+from service.options.predictions import EmbedTextOptions, PromptedOptions, PromptOptions, RerankOptions, TextOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
+from service.repository.models.sparse_embedder import SparseEmbedder
 from service.state import State, StateDep
 
 router = APIRouter(tags=["Text Embeddings Inference"])
 BASE = "/v1/models/{model}/tei"
 NOT_SERVED = {
-    "embed_sparse": "no model here has sparse embeddings",
     "embed_all": "vectors are of whole texts",
 }
 """What such a server has beside what is served here, and what may be asked instead."""
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 POOLINGS = {"first": "cls", "last": "last_token", "all": "mean"}
 """The rows that an embedding is made of -> what `info` calls that."""
+SPARSE: Task = "sparse-embedding"
 TOKEN_BYTES = 64  # of a token that tokenize answers
 S = TypeVar("S", bound=ServedModel)
 
@@ -119,6 +121,13 @@ async def embed(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _embed(request, state, served))
 
 
+@router.post(f"{BASE}/embed_sparse", operation_id="tei_embed_sparse")
+async def embed_sparse(model: str, request: Request, state: StateDep) -> Response:
+    """Return the words that each text is about, by number, with their weights."""
+    served = narrowed(_predictor(state, model, "embed_sparse", SPARSE), SparseEmbedder)
+    return await answer(request, state, served, _embed_sparse(request, state, served))
+
+
 @router.post(f"{BASE}/predict", operation_id="tei_predict")
 async def predict_labels(model: str, request: Request, state: StateDep) -> Response:
     """Return all labels of a text or a pair, best first; for a batch, a list for each."""
@@ -164,7 +173,6 @@ async def decode(model: str, request: Request, state: StateDep) -> Response:
     return await answer(request, state, served, _decode(request, state, served))
 
 
-@router.post(f"{BASE}/embed_sparse", operation_id="tei_embed_sparse", **NOT_HERE)
 @router.post(f"{BASE}/embed_all", operation_id="tei_embed_all", **NOT_HERE)
 async def not_served(model: str, request: Request, state: StateDep) -> Response:
     """Refuse what is not served, and say what may be asked instead."""
@@ -177,6 +185,13 @@ async def _embed(request: Request, state: State, served: Predictor) -> Response:
     inputs, given = await _read(request, state)
     options = parse_parameters(EmbedParameters, given, VECTORS, served.manifest)
     return await vectors(_call(request, state, served, parse_texts(_no_tokens(inputs), state.settings)), options)
+
+
+async def _embed_sparse(request: Request, state: State, served: SparseEmbedder) -> Response:
+    inputs, given = await _read(request, state)
+    options = parse_parameters(PromptedOptions, given, TEXTS, served.manifest)
+    call = Call(state, exchange_of(request.scope), served, parse_texts(_no_tokens(inputs), state.settings))
+    return await sparse_vectors(call, options)
 
 
 async def _predict(request: Request, state: State, served: Predictor) -> Response:
@@ -299,8 +314,10 @@ def _call(request: Request, state: State, served: Predictor, texts: Sequence[Tex
 def _predictor(state: State, model: str, endpoint: str, task: Task) -> Predictor:
     """Return the model of a name if it is of a task. Raises NotFound and NotReady."""
     served = _texts(find(state, model), endpoint)
-    if served.manifest.task != task:
-        raise NotFound(f"{endpoint}: is for {task}, this model's task is {served.manifest.task}")
+    if (own := served.manifest.task) != task:
+        wrong = "Model is not an embedding model with SPLADE pooling" if task == SPARSE else f"is for {task}"
+        wrong = "is not available for SPLADE models" if own == SPARSE else wrong
+        raise NotFound(f"{endpoint}: {wrong}, this model's task is {own}")
     return narrowed(served, Predictor)
 
 
@@ -350,6 +367,8 @@ def describe(served: ServedModel) -> dict[str, object]:
         described["max_input_length"] = served.inputs.rule.max_tokens
     if manifest.task == "feature-extraction":
         described["model_type"] = {"embedding": {"pooling": POOLINGS[manifest.attention[0].pooled]}}
+    if manifest.task == SPARSE:
+        described["model_type"] = {"embedding": {"pooling": "splade"}}
     if manifest.task == "text-classification":
         names = manifest.labels or tuple(map(str, range(narrowed(served, Predictor).output_size)))
         by_index = {str(index): name for index, name in enumerate(names)}

@@ -104,13 +104,13 @@ def predicted(
         (target,) = served.targets_after(item, query, prediction, text)
         return _tagged(served, item, target, caller)
     (index,) = query.targets or (int(prediction.argmax()),)
-    scores, names = served.manifest.scores, served.manifest.labels
+    scores, name = served.manifest.scores, str(served.class_entry(index)["label"])
 
     async def chance(rest: ModelInput) -> float:
         return float(probabilities(await served.predict(rest, caller), scores)[index])
 
     measure: MeasureName = "score" if scores == "identity" else "probability"
-    score = Score(measure, names[index] if names else str(index), {"target": index})
+    score = Score(measure, name, {"target": index})
     return replace(_subject(served, item, chance, score), index=index)
 
 

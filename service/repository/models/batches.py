@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contract.manifest import GRADIENT_METHODS, Manifest, Role
 from service.arrays import Array, padded
 from service.inputs.model_input import ModelInput
+from service.repository.models.footprint import ATTENTION_RUN, GRADIENT_RUN, Footprint
 from service.runtime.device import run_beside
 from service.runtime.session import Session
 from service.settings import Settings
@@ -17,6 +18,9 @@ BESIDE = 2
 """How many inputs run in parallel where each has a run of its own, since its 8-bit scales are of the whole input: while
 one run computes on a single thread, the other uses the second core. Measured on two cores: benchmarks/RESULTS.md."""
 FLOAT_BYTES = 4
+PART_WORD_BYTES = 512 << 20
+"""Items of a batch run together as long as the logits of the words of a vocabulary, of every token, take at most this
+memory; at least one does."""
 
 
 class Batches:
@@ -25,6 +29,7 @@ class Batches:
     def __init__(self, manifest: Manifest, sessions: Mapping[Role, Session], device: str, settings: Settings) -> None:
         self._manifest, self._sessions = manifest, sessions
         self._device, self._settings = device, settings
+        self._words = Footprint(manifest).words
 
     def run(
         self, role: Role, items: Sequence[ModelInput], controls: Mapping[str, Array] | None = None
@@ -65,16 +70,22 @@ class Batches:
         return BESIDE if several else 1
 
     def _items_at_once(self, role: Role, items: Sequence[ModelInput]) -> int:
-        """Return how many items of a batch run together: all, or on a CPU as many as its caches serve well."""
+        """Return how many items of a batch run together: all, or as many as `tokens_at_once` says."""
         if self._runs_alone(role):
             return 1
-        if self._device != "cpu" or self._manifest.width is None:
+        if (self._device != "cpu" or self._manifest.width is None) and not self._words:
             return len(items)
         tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
         return max(1, self.tokens_at_once(role) // tokens)
 
     def tokens_at_once(self, role: Role) -> int:
-        """Return how many tokens of a batch run together: on a CPU, as many as its caches serve well."""
+        """Return how many tokens of a batch run together: on a CPU as many as its caches serve well.
+
+        Of sparse encoders, they are no more than there is memory for the logits of.
+        """
+        each = (GRADIENT_RUN if role in GRADIENT_METHODS else ATTENTION_RUN).words * self._words
+        most = max(1, int(PART_WORD_BYTES / each)) if each else self._settings.batch_tokens
         if self._device != "cpu" or self._manifest.width is None:
-            return self._settings.batch_tokens
-        return max(1, PART_STATE_BYTES * self._sessions[role].cores // (FLOAT_BYTES * self._manifest.width))
+            return most
+        cached = PART_STATE_BYTES * self._sessions[role].cores // (FLOAT_BYTES * self._manifest.width)
+        return max(1, min(cached, most) if each else cached)

@@ -132,7 +132,7 @@ def _faults_of_inside(manifest: Manifest) -> Iterator[str]:
 def _tokens_of_sources(manifest: Manifest) -> dict[str, int]:
     """Return the mask and padding tokens of sources, where answers are of the same vocabulary."""
     generation = manifest.generation
-    if explains(manifest) != "token" or (generation and generation.tokenizer):
+    if explains(manifest) not in ("token", "word") or (generation and generation.tokenizer):
         return {}
     return manifest.inputs[0].stand_ins
 

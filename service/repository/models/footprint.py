@@ -15,14 +15,16 @@ the states outweigh the maps. They take about 60 bytes each (`minilm`, 8 to 128 
 
 
 class RunBytes(NamedTuple):
-    """The most that a run for one input takes: per byte of all maps, and per token, layer and number of a state."""
+    """The most that a run for one input takes: per byte of all maps, per token, layer and number of a state, and per
+    token and word of the vocabulary that is weighed."""
 
     maps: float
     states: float
+    words: float
 
 
-ATTENTION_RUN = RunBytes(maps=1.5, states=32)
-GRADIENT_RUN = RunBytes(maps=1.5, states=128)
+ATTENTION_RUN = RunBytes(maps=1.5, states=32, words=16)
+GRADIENT_RUN = RunBytes(maps=1.5, states=128, words=32)
 """benchmarks/RESULTS.md has the measures."""
 
 
@@ -46,7 +48,14 @@ class Footprint:
     def run(self, lengths: Mapping[str, int], *, by_gradient: bool) -> int:
         """Return the most bytes that a run takes, beside the weights and the maps that it returns."""
         most = GRADIENT_RUN if by_gradient else ATTENTION_RUN
-        return int(most.maps * self.maps(lengths) + most.states * self._states(lengths))
+        words = most.words * self.words * sum(lengths[kind.query] for kind in self.manifest.attention[:1])
+        return int(most.maps * self.maps(lengths) + most.states * self._states(lengths) + words)
+
+    @property
+    def words(self) -> int:
+        """How many words of a vocabulary every token is given a logit of; 0 but in sparse encoders."""
+        answer = self.manifest.graphs["predict"].outputs[0].axes[-1] if self.manifest.task == "sparse-embedding" else 0
+        return int(answer)
 
     def _states(self, lengths: Mapping[str, int]) -> int:
         """Return how many numbers the states are in all layers; 0 for states without a known width."""

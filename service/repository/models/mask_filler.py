@@ -9,7 +9,7 @@ from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery
 from service.explanations.selection import Target, select
 from service.inputs.model_input import ModelInput
-from service.repository.models.predictor import Predictor
+from service.repository.models.of_words import OfWords
 from service.repository.models.served_model import Prediction
 from service.settings import Settings
 
@@ -17,7 +17,7 @@ MOST_MASKS = 64
 """The most masks of one text."""
 
 
-class MaskFiller(Predictor):
+class MaskFiller(OfWords):
     """A masked language model: logits over the vocabulary for every mask of a text."""
 
     tasks = ("fill-mask",)
@@ -29,7 +29,7 @@ class MaskFiller(Predictor):
         super().__init__(artifact, device, settings)
         if not self.inputs.tokenizer or self.inputs.rule.mask is None:
             raise ArtifactError(artifact.path(MANIFEST), "a fill-mask model needs a text rule with a mask token")
-        self.tokenizer, self.mask_index = self.inputs.tokenizer, self.inputs.rule.mask
+        self.mask_index = self.inputs.rule.mask
         self.mask = self.tokenizer.piece(self.mask_index)
         self.example_text = f"The cat sat on the {self.mask}."
 
@@ -53,15 +53,3 @@ class MaskFiller(Predictor):
     def target_entry(self, target: Target, prediction: Prediction) -> dict[str, object]:
         """Return what an answer says of a target: a mask and the likeliest token for it."""
         return {"mask": target.index, **self.class_entry(self.chosen(target, prediction).token)}
-
-    def class_entry(self, index: int) -> dict[str, object]:
-        """Return what an answer says of a token: its number and text."""
-        return {"token": index, "label": self.text_of(index)}
-
-    def token_of(self, text: str) -> int | None:
-        """Return the token that a text is, or None."""
-        return self.tokenizer.single(text)
-
-    def text_of(self, token: int) -> str:
-        """Return the text of one token, of special ones too."""
-        return self.tokenizer.text_of(token)

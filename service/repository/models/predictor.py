@@ -33,7 +33,9 @@ class Predictor(ServedModel):
     mask: str | None = None
     """The text of the mask token; None for tasks without masks."""
     answers_places: ClassVar[bool] = False
-    """True if an input has an answer at each of many places, which takes long to write."""
+    """True if an input has an answer at each of many places, or many words, which take long to write."""
+    of_vocabulary: ClassVar[bool] = False
+    """True if an answer has a number for each word of a vocabulary, of which it takes long to find the best."""
     prediction_lane: Lane[ModelInput, Prediction]
 
     @property

@@ -9,9 +9,12 @@ from service.repository.models.mask_filler import MaskFiller
 from service.repository.models.predictor import Classifier, Embedder
 from service.repository.models.sequence_classifier import SequenceClassifier
 from service.repository.models.served_model import ServedModel
+from service.repository.models.sparse_embedder import SparseEmbedder
 from service.repository.models.tagger import Tagger
 
-CLASSES: tuple[type[ServedModel], ...] = (Classifier, Embedder, MaskFiller, Tagger, Extractor, Detector, Generator)
+CLASSES: tuple[type[ServedModel], ...] = (
+    Classifier, Embedder, SparseEmbedder, MaskFiller, Tagger, Extractor, Detector, Generator,
+)  # fmt: skip
 TASKS = {task: served for served in CLASSES for task in served.tasks}
 
 

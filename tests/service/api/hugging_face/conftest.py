@@ -10,6 +10,7 @@ SMALL = (
     "bert-answer",
     "bert-nli",
     "bert-tags",
+    "bert-sparse",
     "roberta-rank",
     "roberta",
     "bert-mask",

@@ -201,7 +201,7 @@ def test_what_cannot_be_answered_is_refused_with_the_reason(texts, name, path, b
         ("minilm", "/rerank", "rerank: this model's task is feature-extraction; it serves embed, similarity, "),
         ("bert", "/rerank", "rerank: this model's task is text-classification; it serves classify, attention"),
         ("bert", "/similarity", "similarity: is for feature-extraction, this model's task is text-classification"),
-        ("minilm", "/embed_sparse", "embed_sparse: is not served, "),
+        ("minilm", "/embed_sparse", "embed_sparse: Model is not an embedding model with SPLADE pooling, this model's"),
         ("minilm", "/embed_all", "embed_all: is not served, "),
         ("minilm", "/predict", "predict: is for text-classification, this model's task is feature-extraction"),
         ("bert", "/embed", "embed: is for feature-extraction, this model's task is text-classification"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contract.manifest import Kind
+from contract.manifest import Kind, Port
 from service.repository.models.footprint import ATTENTION_RUN, GRADIENT_RUN, STATE_BYTES, Footprint
 from tests.samples.small_manifest import manifest_of
 
@@ -28,6 +28,17 @@ def test_a_short_text_is_charged_for_its_states_and_a_long_one_for_its_maps(foot
     (kind,) = footprint.manifest.attention
     assert footprint.gradient({"source": 1}) == STATE_BYTES * len(kind.maps) * 12
     assert footprint.gradient({"source": 4096}) == footprint.maps({"source": 4096})
+
+
+def test_a_sparse_encoder_takes_more_for_the_words_of_every_token(footprint):
+    plain = footprint.run(LENGTHS, by_gradient=True), footprint.run(LENGTHS, by_gradient=False)
+    graphs = footprint.manifest.graphs
+    answer = Port(name="weights", dtype="float32", axes=("batch", 100))
+    given = {**graphs, "predict": graphs["predict"].model_copy(update={"outputs": (answer,)})}
+    sparse = Footprint(footprint.manifest.model_copy(update={"task": "sparse-embedding", "graphs": given}))
+    assert (footprint.words, sparse.words) == (0, 100)
+    more = sparse.run(LENGTHS, by_gradient=True) - plain[0], sparse.run(LENGTHS, by_gradient=False) - plain[1]
+    assert more == (7 * 100 * GRADIENT_RUN.words, 7 * 100 * ATTENTION_RUN.words)
 
 
 def test_a_gradient_takes_more_for_its_states(footprint):
