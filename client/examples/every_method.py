@@ -96,6 +96,8 @@ def others(model: regard.Model, text: str) -> None:
     print([one.text for one in tagged.entities], len(model.tag_batch([text])))
     answered: regard.Answered = model.answer(text, text, top_k=2, most_tokens=3, impossible=True)
     print(answered.text, answered.answers[0].score, len(model.answer_batch([(text, text)])))
+    sparse: regard.SparseEmbedding = model.embed_sparse(text, top_k=2, truncate=True)
+    print([(one.text, one.weight) for one in sparse.words], len(model.embed_sparse_batch([text])))
     filled: regard.Filled = model.fill_mask(text, top_k=2)
     print(filled.candidates[0][0].text, len(model.fill_mask_batch([text])))
 
@@ -118,6 +120,8 @@ async def beside_one_another(url: str) -> None:
             print([token.text async for token in stream], stream.result.text)
         wrong = (dates.embed(DATE), dates.embed_batch([DATE]), dates.fill_mask(DATE), dates.fill_mask_batch([DATE]))
         compared = (
+            dates.embed_sparse(DATE),
+            dates.embed_sparse_batch([DATE]),
             dates.tag(DATE),
             dates.tag_batch([DATE]),
             dates.answer(DATE, DATE),

@@ -52,6 +52,7 @@ from regard.tasks.fill_mask import Candidate, Filled
 from regard.tasks.generation import GeneratedToken, Generation, OtherText, StreamedToken
 from regard.tasks.ranking import Ranked, RankedAgainst
 from regard.tasks.similarity import Similarity
+from regard.tasks.sparse_embedding import SparseEmbedding, Word
 from regard.tasks.tagging import Entity, Tagged
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
     "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
-    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity", "Started",
-    "Stream", "StreamBroken", "StreamedToken", "Tagged", "TimedOut", "Token", "TooSlow", "connect", "export", "start",
+    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity",
+    "SparseEmbedding", "Started", "Stream", "StreamBroken", "StreamedToken", "Tagged", "TimedOut", "Token", "TooSlow",
+    "Word", "connect", "export", "start",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
 from regard.tasks.ranking import Ranked, RerankOptions
 from regard.tasks.similarity import Similarity
+from regard.tasks.sparse_embedding import EMBED_SPARSE, SparseEmbedding, SparseOptions
 from regard.tasks.tagging import TAG, Tagged, TagOptions
 from regard.tasks.task import ATTENTION, Task
 from regard.transport import UNREADABLE, AsyncTransport, incompatible
@@ -157,6 +158,16 @@ class AsyncModel:
     async def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
         """Return each of several texts or pictures as a vector."""
         return await self._all(EMBED, given, options)
+
+    async def embed_sparse(self, given: Text, **options: Unpack[SparseOptions]) -> SparseEmbedding:
+        """Return the words that a text is about, with their weights."""
+        return await self._one(EMBED_SPARSE, given, options)
+
+    async def embed_sparse_batch(
+        self, given: Iterable[Text], **options: Unpack[SparseOptions]
+    ) -> list[SparseEmbedding]:
+        """Return the words that each of several texts is about."""
+        return await self._all(EMBED_SPARSE, given, options)
 
     async def fill_mask(self, given: Text, **options: Unpack[FillMaskOptions]) -> Filled:
         """Return candidates for every mask of a text."""

@@ -29,6 +29,7 @@ from regard.tasks.fill_mask import FILL_MASK, Filled, FillMaskOptions
 from regard.tasks.generation import GENERATE, GenerateOptions, Generation, StreamedToken
 from regard.tasks.ranking import Ranked, RerankOptions
 from regard.tasks.similarity import Similarity
+from regard.tasks.sparse_embedding import EMBED_SPARSE, SparseEmbedding, SparseOptions
 from regard.tasks.tagging import TAG, Tagged, TagOptions
 from regard.tasks.task import ATTENTION, Task
 from regard.transport import UNREADABLE, Transport, incompatible
@@ -192,6 +193,14 @@ class Model:
     def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
         """Return each of several texts or pictures as a vector."""
         return self._all(EMBED, given, options)
+
+    def embed_sparse(self, given: Text, **options: Unpack[SparseOptions]) -> SparseEmbedding:
+        """Return the words that a text is about, with their weights."""
+        return self._one(EMBED_SPARSE, given, options)
+
+    def embed_sparse_batch(self, given: Iterable[Text], **options: Unpack[SparseOptions]) -> list[SparseEmbedding]:
+        """Return the words that each of several texts is about."""
+        return self._all(EMBED_SPARSE, given, options)
 
     def fill_mask(self, given: Text, **options: Unpack[FillMaskOptions]) -> Filled:
         """Return candidates for every mask of a text."""

@@ -11,11 +11,12 @@ from regard.tasks.detection import DETECT
 from regard.tasks.embedding import EMBED
 from regard.tasks.fill_mask import FILL_MASK
 from regard.tasks.generation import GENERATE
+from regard.tasks.sparse_embedding import EMBED_SPARSE
 from regard.tasks.tagging import TAG
 from regard.tasks.task import Task
 
 TASKS: Mapping[str, Task[Any]] = {
-    one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, FILL_MASK, GENERATE, TAG, ANSWER)
+    one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, EMBED_SPARSE, FILL_MASK, GENERATE, TAG, ANSWER)
 }
 
 

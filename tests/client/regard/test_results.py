@@ -27,6 +27,10 @@ def test_each_answer_has_its_own_fields():
     assert vector.dtype == np.float32
     mask = {"token": 4, "text": "b", "probability": 0.5}
     assert read(regard.Filled, {"candidates": [[mask], []]}).candidates == [[regard.Candidate(4, "b", 0.5)], []]
+    words = read(regard.SparseEmbedding, {"words": [{"token": 4, "text": "b", "weight": 0.5}]})
+    assert words.words == [regard.Word(4, "b", 0.5)]
+    assert results.described(words) == "m: 1 words: b 0.50"
+    assert results.described(read(regard.SparseEmbedding, {"words": []})) == "m: no word"
     token = {"index": 0, "token": 4, "text": "b", "log_probability": -0.5}
     written = read(regard.Generation, {"text": "b", "tokens": [token], "finish_reason": "length"})
     assert (written.text, written.score, written.finish_reason) == ("b", None, "length")
@@ -45,7 +49,15 @@ def test_a_model_that_ranks_answers_scores():
 
 
 @pytest.mark.parametrize(
-    "kind", [regard.Classification, regard.Detection, regard.Embedding, regard.Filled, regard.Generation]
+    "kind",
+    [
+        regard.Classification,
+        regard.Detection,
+        regard.Embedding,
+        regard.SparseEmbedding,
+        regard.Filled,
+        regard.Generation,
+    ],
 )
 def test_an_answer_of_another_shape_is_an_error(kind):
     with pytest.raises((KeyError, TypeError, ValueError)):
@@ -74,6 +86,7 @@ ANSWERS = {
     regard.Classification: LABELS,
     regard.Detection: {"objects": [detected(3)]},
     regard.Embedding: {"embedding": [0.5, 1]},
+    regard.SparseEmbedding: {"words": [{"token": 4, "text": "b", "weight": 0.5}]},
     regard.Filled: {"candidates": [[{"token": 4, "text": "b", "probability": 0.5}]]},
     regard.Generation: {"text": "b", "tokens": [], "finish_reason": "length"},
     regard.Look: {},
