@@ -36,6 +36,10 @@ export function Classes({ results: [{ labels }], before }) {
   return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?.[0].labels, 'index')} />`
 }
 
+/** The words that a text is about, with their weights. */
+export const Words = ({ results: [{ words }] }) =>
+  html`<ul>${words.map(({ token, text, weight }) => html`<li key=${token}>${text}: ${short(weight)}</li>`)}</ul>`
+
 /** What may stand behind each mask. */
 export function Masks({ results: [{ candidates }], before }) {
   return candidates.map((some, mask) => html`

@@ -1,4 +1,4 @@
-import { Classes, GenerationOptions, Masks, Vector, Written } from './answer.js'
+import { Classes, GenerationOptions, Masks, Vector, Words, Written } from './answer.js'
 import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
@@ -131,6 +131,16 @@ const VECTOR = { // `compares`: its score is how alike two texts are; `alike` ar
   said: ({ embedding, alike: [first] = [] }) => (first ? `Most like it, at ${short(first.score)}: ${first.text}`
     : embedding && `A vector of ${embedding.length} numbers`),
 }
+const WORDS = {
+  ...CLASSES,
+  field: 'words',
+  View: Words,
+  options: () => ({ top_k: MOST_WORDS }),
+  prints: ['for one in answer.words:', '    print(one.weight, one.text)'],
+  named: ({ words }, { target }) => words?.find(({ token }) => token === target)?.text,
+  best: ({ words: [best] = [] }) => best && { name: best.text, score: best.weight },
+}
+const MOST_WORDS = 20
 const MASKS = {
   ...CLASSES,
   field: 'candidates',
@@ -286,6 +296,7 @@ const TASKS = { // `title` is the question, `second` what a second text is
   'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
   'question-answering': { ...ANSWERS, title: 'What answers the question?' },
   'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Texts to compare, one a line' },
+  'sparse-embedding': { ...WORDS, title: 'What is the text about?' },
   'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
   'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
   'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
