@@ -105,5 +105,7 @@ class TextInputs:
         if rule.prompt:
             described["prompt"] = rule.prompt
         if rule.prompts:
-            described |= {"prompts": rule.prompts, "default_prompt": rule.default_prompt}
+            described["prompts"] = rule.prompts
+        if rule.default_prompt is not None:
+            described["default_prompt"] = rule.default_prompt
         return described
