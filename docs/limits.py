@@ -59,6 +59,7 @@ ROWS = [
     ("many alternatives of each generated token", "422, or 413 with the size, before anything runs", "20 a token", "max_answer_bytes"),
     ("many or long answers to questions", "422, or 413", "100 a question", "max_answer_bytes"),
     ("many entities, or probabilities of tokens as tensors", "413; entities before anything runs", "max_answer_bytes"),
+    ("many words of sparse embeddings", "413", "max_answer_bytes"),
     ("many masks in a text", "422", "64 in an input"),
     ("many points of a path of gradients, or many targets", "422, or 413 for both together; each point of each target is charged to the queue", "256 points, 256 targets; 4096 runs of graphs a request", "queue_map_bytes"),
     ("attention that is a thousand times larger than the request", "413 with the size, before anything runs", "max_answer_bytes"),

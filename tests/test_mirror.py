@@ -100,6 +100,7 @@ TESTED_ELSEWHERE = {
     "service/api/pipelines/tags.py": "tests/service/api/tasks/test_tags.py",
     "service/api/openapi/tasks/tags.py": "tests/end_to_end/test_families_over_http.py",
     "service/options/tags.py": "tests/service/api/tasks/test_tags.py",
+    "client/regard/tasks/sparse_embedding.py": "tests/client/regard/test_results.py",
     "service/api/openapi/tasks/words.py": "tests/service/api/openapi/test_document.py",
     "service/repository/models/of_words.py": "tests/service/api/tasks/test_words.py",
     "service/repository/models/sparse_embedder.py": "tests/service/api/tasks/test_words.py",

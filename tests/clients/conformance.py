@@ -67,6 +67,7 @@ def running_service() -> Iterator[dict[str, Any]]:
                 "url": f"http://127.0.0.1:{replica.port}",
                 **MODELS,
                 "classifier": None,
+                "sparse": None,
                 "extractor": None,
                 "entailment": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),

@@ -22,6 +22,7 @@ class Service(Protocol):
     images: str | None
     classifier: str | None
     ranker: str | None
+    sparse: str | None
 
 
 TEXTS = ["A cat sits on the mat.", "Interest rates rose again."]
@@ -109,6 +110,22 @@ def similarity(service: Service) -> None:
     same, other = post(service, service.embeddings, "/similarity", {"inputs": inputs})
     assert same > 0.9999
     assert other < 0.9
+
+
+def sparse_vectors(service: Service) -> None:
+    """POST /embed_sparse of texts, as LlamaIndex's and Qdrant's users do; a model of embeddings refuses it."""
+    if service.sparse is None:
+        status, document = refusal(service, service.embeddings, "/embed_sparse", {"inputs": TEXTS})
+        assert status == 404
+        assert document["error"].startswith("embed_sparse: Model is not an embedding model with SPLADE pooling")
+        return
+    found = post(service, service.sparse, "/embed_sparse", {"inputs": TEXTS, "truncate": True})
+    assert len(found) == len(TEXTS)
+    for words in found:
+        assert [one["index"] for one in words] == sorted({one["index"] for one in words})
+        assert all(one["value"] > 0 and one.keys() == {"index", "value"} for one in words)
+    status, document = refusal(service, service.sparse, "/embed", {"inputs": TEXTS})
+    assert (status, document["error"].partition(",")[0]) == (404, "embed: is not available for SPLADE models")
 
 
 def prediction(service: Service) -> None:

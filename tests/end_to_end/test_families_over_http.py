@@ -48,6 +48,7 @@ def test_answers_have_the_fields_that_the_openapi_document_names(client):
     for name, endpoint in (
         *((name, "classify") for name in of_task("text-classification")),
         *((name, "embed") for name in of_task("feature-extraction")),
+        *((name, "embed-sparse") for name in of_task("sparse-embedding")),
         *((name, "fill-mask") for name in of_task("fill-mask")),
         *((name, "tag") for name in of_task("token-classification")),
         *((name, "answer") for name in of_task("question-answering")),
@@ -66,6 +67,12 @@ def test_answers_have_the_fields_that_the_openapi_document_names(client):
                 asked = {"inputs": question, "parameters": {"top_k": count}}
                 documented.check(client.post(f"/v1/models/{name}", json=asked))
             continue
+        if endpoint == "embed-sparse":
+            for path in ("tei/embed_sparse", "attention"):
+                documented.check(client.post(f"/v1/models/{name}/{path}", json={"inputs": ["the cat", "sat"]}))
+            asked = {"inputs": "the cat", "top_k": 3, "attention": {"method": "libra", "against": {"text": "a"}}}
+            documented.check(client.post(f"/v1/models/{name}/embed-sparse", json=asked))
+            documented.check(client.get(f"/v1/models/{name}/tei/info"))
         if endpoint == "tag":
             for method, entities in (("libra", []), ("relevance", ["O"])):
                 asked = {"inputs": "a good dog on a mat", "ignore": entities, "attention": {"method": method}}
@@ -433,6 +440,8 @@ def test_a_model_says_what_it_takes_and_what_it_answers(client):
     assert listed["bert"]["endpoints"] == ["classify", "attention"]
     assert listed["bert-rank"]["endpoints"] == ["classify", "rerank", "attention"]
     assert listed["bert-features"]["endpoints"] == ["embed", "similarity", "attention"]
+    assert listed["bert-sparse"]["endpoints"] == ["embed-sparse", "attention"]
+    assert listed["bert-sparse"]["inputs"]["prompts"] == {"query": "one ", "document": ""}
     assert listed["bert-mask"]["inputs"] == {"max_tokens": 40, "mask": "[MASK]"}
     assert listed["bert-mask"]["endpoints"] == ["fill-mask", "attention"]
     assert listed["vit-features"]["endpoints"] == ["embed", "attention"]

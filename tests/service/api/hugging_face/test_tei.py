@@ -258,7 +258,7 @@ def test_health_is_empty_and_known_for_every_model(texts):
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
-@pytest.mark.parametrize(("classifier", "ranker"), [("bert", "bert-rank"), (None, None)])
-def test_clients_get_what_they_ask_for(texts, call, classifier, ranker):
-    models = {"embeddings": "minilm", "images": "digits", "classifier": classifier, "ranker": ranker}
+@pytest.mark.parametrize(("classifier", "ranker", "sparse"), [("bert", "bert-rank", "bert-sparse"), (None,) * 3])
+def test_clients_get_what_they_ask_for(texts, call, classifier, ranker, sparse):
+    models = {"embeddings": "minilm", "images": "digits", "classifier": classifier, "ranker": ranker, "sparse": sparse}
     call(types.SimpleNamespace(url=str(texts.base_url), **models))
