@@ -83,9 +83,10 @@ class Batches:
 
         Of sparse encoders, they are no more than there is memory for the logits of.
         """
-        each = (GRADIENT_RUN if role in GRADIENT_METHODS else ATTENTION_RUN).words * self._words
-        most = max(1, int(PART_WORD_BYTES / each)) if each else self._settings.batch_tokens
-        if self._device != "cpu" or self._manifest.width is None:
-            return most
-        cached = PART_STATE_BYTES * self._sessions[role].cores // (FLOAT_BYTES * self._manifest.width)
-        return max(1, min(cached, most) if each else cached)
+        most = self._settings.batch_tokens
+        if self._device == "cpu" and self._manifest.width is not None:
+            most = PART_STATE_BYTES * self._sessions[role].cores // (FLOAT_BYTES * self._manifest.width)
+        if self._words:
+            each = GRADIENT_RUN.words if role in GRADIENT_METHODS else ATTENTION_RUN.words
+            most = min(most, int(PART_WORD_BYTES / (each * self._words)))
+        return max(1, most)
