@@ -396,6 +396,26 @@ const AGAINST_AND_FOR = ['1f77d0', 'e03c28']
 
 return { COLORMAPS, SIGNED, AGAINST_AND_FOR }
 })()
+const $generation_js = (() => {
+const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
+const LANGUAGES = ['source_language', 'target_language']
+
+
+const GENERATION = [...NUMBERS, ...LANGUAGES]
+
+
+function generationOf(model, selection) {
+const chosen = (names) => names.filter((name) => selection[name] !== '')
+return {
+seed: 0,
+...Object.fromEntries(chosen(NUMBERS).map((name) => [name, Number(selection[name])])),
+...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
+...(Number(selection.alternatives) && { alternatives: Number(selection.alternatives) }),
+}
+}
+
+return { GENERATION, generationOf }
+})()
 const $roving_js = (({ html, useLayoutEffect, useRef }) => {
 
 
@@ -794,6 +814,10 @@ return html`<${Bars} shares=${chances(labels, 'index')} before=${chances(before?
 }
 
 
+const Words = ({ results: [{ words }] }) =>
+html`<ul>${words.map(({ token, text, weight }) => html`<li key=${token}>${text}: ${short(weight)}</li>`)}</ul>`
+
+
 function Masks({ results: [{ candidates }], before }) {
 return candidates.map((some, mask) => html`
 ${candidates.length > 1 && html`<small>Mask ${mask + 1}</small>`}
@@ -884,7 +908,7 @@ ${number('alternatives', 'Alternatives', 0, 20)}
 </details>`
 }
 
-return { Classes, Masks, Vector, Written, GenerationOptions }
+return { Classes, Words, Masks, Vector, Written, GenerationOptions }
 })($lazy_js, $preact_js, $roving_js, $values_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
@@ -1138,7 +1162,7 @@ ${box('own', 'each map on its own scale')}
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { Later }, { Found, Threshold }, { html }, { Select }, { cosine, linesOf, percent, short }, { RATHER }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Words, Written }, { generationOf }, { Later }, { Found, Threshold }, { html }, { Select }, { cosine, linesOf, percent, short }, { RATHER }) => {
 
 
 
@@ -1147,22 +1171,6 @@ const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Written }, { La
 
 
 
-const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
-const LANGUAGES = ['source_language', 'target_language']
-
-
-const GENERATION = [...NUMBERS, ...LANGUAGES]
-
-
-function generationOf(model, selection) {
-const chosen = (names) => names.filter((name) => selection[name] !== '')
-return {
-seed: 0,
-...Object.fromEntries(chosen(NUMBERS).map((name) => [name, Number(selection[name])])),
-...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
-...(Number(selection.alternatives) && { alternatives: Number(selection.alternatives) }),
-}
-}
 
 
 const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection?.threshold : Number(threshold))
@@ -1272,6 +1280,16 @@ best: () => null,
 said: ({ embedding, alike: [first] = [] }) => (first ? `Most like it, at ${short(first.score)}: ${first.text}`
 : embedding && `A vector of ${embedding.length} numbers`),
 }
+const WORDS = {
+...CLASSES,
+field: 'words',
+View: Words,
+options: () => ({ top_k: MOST_WORDS }),
+prints: ['for one in answer.words:', '    print(one.weight, one.text)'],
+named: ({ words }, { target }) => words?.find(({ token }) => token === target)?.text,
+best: ({ words: [best] = [] }) => best && { name: best.text, score: best.weight },
+}
+const MOST_WORDS = 20
 const MASKS = {
 ...CLASSES,
 field: 'candidates',
@@ -1427,6 +1445,7 @@ const TASKS = {
 'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
 'question-answering': { ...ANSWERS, title: 'What answers the question?' },
 'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Texts to compare, one a line' },
+'sparse-embedding': { ...WORDS, title: 'What is the text about?' },
 'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
 'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
 'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
@@ -1440,8 +1459,8 @@ const taskOf = ({ task, endpoints, zero_shot: chooses }) => (endpoints?.includes
 
 const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
 
-return { GENERATION, thresholdOf, taskOf, viewOf }
-})($answer_js, $lazy_js, $objects_js, $preact_js, $select_js, $values_js, $words_js)
+return { thresholdOf, taskOf, viewOf }
+})($answer_js, $generation_js, $lazy_js, $objects_js, $preact_js, $select_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, short }) => {
 
 
@@ -1993,7 +2012,8 @@ objects=${objects} />`
 
 return { apart, Spans }
 })($marked_js, $preact_js, $ranked_js)
-const $selection_js = (({ GENERATION, taskOf }, { range }, { EXPLAINS, STATES }) => {
+const $selection_js = (({ GENERATION }, { taskOf }, { range }, { EXPLAINS, STATES }) => {
+
 
 
 
@@ -2254,7 +2274,7 @@ return options
 }
 
 return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
-})($tasks_js, $values_js, $words_js)
+})($generation_js, $tasks_js, $values_js, $words_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 
 

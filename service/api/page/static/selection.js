@@ -1,4 +1,5 @@
-import { GENERATION, taskOf } from './tasks.js'
+import { GENERATION } from './generation.js'
+import { taskOf } from './tasks.js'
 import { range } from './values.js'
 import { EXPLAINS, STATES } from './words.js'
 

@@ -1,27 +1,11 @@
 import { Classes, GenerationOptions, Masks, Vector, Words, Written } from './answer.js'
+import { generationOf } from './generation.js'
 import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
 import { Select } from './select.js'
 import { cosine, linesOf, percent, short } from './values.js'
 import { RATHER } from './words.js'
-
-const NUMBERS = ['max_new_tokens', 'num_beams', 'temperature', 'top_k', 'top_p', 'seed']
-const LANGUAGES = ['source_language', 'target_language']
-
-/** Options of generation that another model does not keep. */
-export const GENERATION = [...NUMBERS, ...LANGUAGES]
-
-/** Return the options of generation that are chosen. */
-function generationOf(model, selection) {
-  const chosen = (names) => names.filter((name) => selection[name] !== '')
-  return {
-    seed: 0,
-    ...Object.fromEntries(chosen(NUMBERS).map((name) => [name, Number(selection[name])])),
-    ...Object.fromEntries(chosen(LANGUAGES).map((name) => [name, selection[name]])),
-    ...(Number(selection.alternatives) && { alternatives: Number(selection.alternatives) }),
-  }
-}
 
 /** Return the probability from which a detector's object counts as found. */
 export const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection?.threshold : Number(threshold))
