@@ -76,9 +76,10 @@ def test_fifty_texts_have_the_entities_that_the_reference_library_finds(client, 
         assert [one["probability"] for one in ours] == pytest.approx(scores, abs=1e-5)
         assert [one.pop("score") for one in of_client] == pytest.approx(scores, abs=1e-5)
         assert of_client == theirs
-    assert sum(len(one) for one in wanted) > 5  # what pieces a unigram model learns differs from run to run
-    assert name == "xlm-roberta-tags" or len({one[kind] for own in wanted for one in own}) >= 2
-    assert strategy == "none" or any(len(one["tokens"]) > 1 for result in found for one in result["entities"])
+    assert sum(len(one) for one in wanted) > 5
+    if name != "xlm-roberta-tags":  # what pieces a unigram model learns differs from run to run
+        assert len({one[kind] for own in wanted for one in own}) >= 2
+        assert strategy == "none" or any(len(one["tokens"]) > 1 for result in found for one in result["entities"])
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[1:])
