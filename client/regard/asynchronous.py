@@ -8,7 +8,7 @@ import httpx
 from PIL import Image
 
 from regard import calls, comparing
-from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
+from regard.attention import Attention, AttentionOptions, Json, LookedAt, Method, PictureOptions
 from regard.calls import Call, T
 from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
@@ -215,11 +215,11 @@ class AsyncModel:
         """Return how alike each text is to a source, or to each of several."""
         return await self._transport.send(comparing.similarity(self.description, source, inputs, options))
 
-    async def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
+    async def attention(self, given: Input, **options: Unpack[LookedAt]) -> Look:
         """Return what the model looks at, without its prediction: `.attention` of the answer."""
         return await self._one(ATTENTION, given, asked_attention(self.description, options))
 
-    async def attention_batch(self, given: Iterable[Input], **options: Unpack[AskedAttention]) -> list[Look]:
+    async def attention_batch(self, given: Iterable[Input], **options: Unpack[LookedAt]) -> list[Look]:
         """Return what the model looks at in each of several inputs."""
         return await self._all(ATTENTION, given, asked_attention(self.description, options))
 

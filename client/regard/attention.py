@@ -70,6 +70,20 @@ class AskedAttention(AttentionOptions, total=False):
     method: Method
 
 
+class LookedAt(AskedAttention, total=False):
+    """What `attention` takes: its method and options, and how the input is read."""
+
+    truncate: bool
+    overflow: Literal["window"]
+    stride: int
+    aggregate: Literal["none", "simple", "first", "average", "max"]
+    ignore: Sequence[str]
+    dimensions: int
+    prompt_name: str
+    prompt: str
+    priority: Literal["interactive", "batch"]
+
+
 @dataclass(frozen=True)
 class Token:
     """A token of a text, or a word of several."""

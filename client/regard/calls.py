@@ -202,10 +202,18 @@ def _found(result: Result) -> Json:
     return {name: asked.options[name] for name in task_of(asked.model).of_rows if name in asked.options}
 
 
+BESIDE = frozenset(
+    """
+    threshold truncate overflow stride priority aggregate ignore dimensions prompt_name prompt most_tokens impossible
+    """.split()
+)
+"""Options that say how an input is read and what is found in it: they stand beside those of attention."""
+
+
 def beside(attention: Json) -> Json:
-    """Return a body with options of attention, and beside them the one that says which objects are found."""
-    own = {name: value for name, value in attention.items() if name != "threshold"}
-    return {**({"threshold": attention["threshold"]} if "threshold" in attention else {}), "attention": own}
+    """Return a body with options of attention, and beside them those that say how inputs are read."""
+    own = {name: value for name, value in attention.items() if name not in BESIDE}
+    return {**{name: value for name, value in attention.items() if name in BESIDE}, "attention": own}
 
 
 def _again(result: Result, attention: Json) -> Call[bytes]:

@@ -12,7 +12,7 @@ import httpx
 from PIL import Image
 
 from regard import calls, comparing
-from regard.attention import AskedAttention, Attention, AttentionOptions, Json, Method, PictureOptions
+from regard.attention import Attention, AttentionOptions, Json, LookedAt, Method, PictureOptions
 from regard.calls import Call, T
 from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
@@ -251,11 +251,11 @@ class Model:
         """Return how alike each text is to a source, or to each of several."""
         return self._transport.send(comparing.similarity(self.description, source, inputs, options, self))
 
-    def attention(self, given: Input, **options: Unpack[AskedAttention]) -> Look:
+    def attention(self, given: Input, **options: Unpack[LookedAt]) -> Look:
         """Return what the model looks at, without its prediction: `.attention` of the answer."""
         return self._one(ATTENTION, given, asked_attention(self.description, options))
 
-    def attention_batch(self, given: Iterable[Input], **options: Unpack[AskedAttention]) -> list[Look]:
+    def attention_batch(self, given: Iterable[Input], **options: Unpack[LookedAt]) -> list[Look]:
         """Return what the model looks at in each of several inputs."""
         return self._all(ATTENTION, given, asked_attention(self.description, options))
 

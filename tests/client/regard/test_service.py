@@ -351,6 +351,14 @@ def test_embeddings_masks_and_texts_that_go_on(others):
     assert others["dates-clm"].generate("3/23/21 = ", max_new_tokens=4).tokens
 
 
+def test_how_a_text_is_read_stands_beside_attention(others):
+    text = "We met on Tuesday, 4 July 1996. " * 4
+    options = {"overflow": "window", "stride": 8, "aggregate": "first", "ignore": ("O", "DAY", "MONTH", "YEAR")}
+    (one,) = others["dates-tags"].attention(text, method="libra", **options).attention.maps
+    assert one.target["label"] == "WEEKDAY"
+    assert others["minilm"].attention("a cat sat", method="libra", against="a dog", dimensions=64, prompt="it is ")
+
+
 def test_entities_are_read_and_looked_at_by_their_numbers(others):
     text = "We met on Tuesday, 4 July 1996."
     tagged = others["dates-tags"].tag(text, attention="libra")
