@@ -52,6 +52,8 @@ class Call(Generic[S_co]):
     """The same inputs, or windows of them, where they were prepared before."""
     each: int = 1
     """How many inputs were made of each that was sent."""
+    ranked: int | None = None
+    """How many of the inputs are what a request asks about; the others are what these are compared with."""
 
     def caller(self, options: RequestOptions) -> Caller:
         """Return whose work it is."""

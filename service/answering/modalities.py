@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from service.batching.fair_queue import Caller
-from service.errors import Unacceptable, about_input
+from service.errors import TooLarge, Unacceptable, about_input
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Prompted, Text, Windows
 from service.inputs.sandbox.decoder_pool import ImageRequest
@@ -144,7 +144,10 @@ class Texts:
         With `windows` they are cut into these instead, each of which is an input with the number of its text.
         """
 
+        total, most = 0, state.settings.max_text_bytes
+
         def decode(one: tuple[int, bytes | Text, bool]) -> list[PendingInput]:
+            nonlocal total
             number, text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
@@ -156,6 +159,9 @@ class Texts:
                     if windows
                     else [inputs.text_input(text, truncate=cut, languages=languages)]
                 )
+                total += sum(item.lengths[inputs.axis] for item in items) if windows else 0
+                if total > most:
+                    raise TooLarge(f"input: at most {most} tokens in all windows; send fewer, or a smaller stride")
                 whole = map(self._served.complete_input, items)
                 return [
                     PendingInput(text, item.lengths, functools.partial(_given, item), number=number) for item in whole

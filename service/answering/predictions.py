@@ -1,8 +1,9 @@
 """Predictions in one pass: a request's inputs are checked, admitted, run, and answered, with attention if asked."""
 
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from starlette.responses import Response
 
@@ -13,6 +14,7 @@ from service.answering.modalities import PendingInput, permit_decoding
 from service.answering.other_input import OtherInput, read_others
 from service.batching.fair_queue import Caller
 from service.concurrency import together
+from service.errors import about_input
 from service.explanations.answer import AttentionAnswer
 from service.explanations.answer_size import check_picture, check_size
 from service.explanations.pictures import Space
@@ -28,18 +30,21 @@ from service.store.stored_request import StoredRequest
 
 T = TypeVar("T")
 
+Then: TypeAlias = Callable[[], Awaitable[Response]]
+"""A further step of an answer."""
+
 
 async def predict(
     call: Call[Predictor],
     options: RequestOptions,
     show: Callable[[Prediction], T] | None,
-    respond: Callable[[Answered[T]], Awaitable[Response]],
+    respond: Callable[[Answered[T]], Awaitable[Response | Then]],
 ) -> Response:
     """Return what `respond` makes of the predictions, each as `show` has it, and of attention if that is asked for.
 
     Without `show` the request is for attention alone. `show` runs on a thread of its own where it reads logits over a
     vocabulary. `respond` is awaited while the work still counts, since maps take memory and time until they are
-    written.
+    written; it may return a further step, which is admitted when this one counts no longer.
     """
     call = with_options(call, options)
     state, served, query = call.state, call.served, call.query_with(options)
@@ -58,6 +63,7 @@ async def predict(
     options.check_answer(lengths, state.settings.max_answer_bytes)
 
     space = Space(state.settings.max_image_pixels, len(pending))
+    sent = (len(call.inputs) if call.ranked is None else call.ranked) // call.each
 
     async def answer(one: PendingInput, count: int, other: Other | None) -> tuple[T | None, AttentionAnswer | None]:
         item = await one.decode()
@@ -66,7 +72,8 @@ async def predict(
         check_picture(query, item.lengths, item.picture, count, space)
         if other and query.by_states:
             check_picture(query, item.lengths, other.item.picture, count, space, other.item.lengths)
-        prediction, explained = await explain(served, item, query, one.text, caller, other)
+        with about_input(one.number // call.each, sent):
+            prediction, explained = await explain(served, item, query, one.text, caller, other)
         return await shown(prediction), explained
 
     async def shown(prediction: Prediction) -> T | None:
@@ -81,7 +88,8 @@ async def predict(
         other = await _run_on(served, opposite, [one.name for one in compared], query, caller)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         answer_id = await keep(call, _stored(call, options, truncate=truncate, windows=windows))
-        return await respond(Answered(answer_id, results, pending, compared[0].given if compared else None))
+        done = await respond(Answered(answer_id, results, pending, compared[0].given if compared else None))
+    return done if isinstance(done, Response) else await done()
 
 
 def _stored(
@@ -111,16 +119,18 @@ async def _prepare(
 ) -> list[PendingInput]:
     """Return the inputs of a call, or their windows, as far as they were not prepared before, and what is compared."""
     own = [] if call.prepared else call.inputs
-    given = [*own, *(one.given for one in compared)]
+    others = [one.given for one in compared]
     cut = [truncate] * len(own) + [one.truncate for one in compared]
-    lengths = [*(one.lengths for one in call.prepared), *call.modality.likely_lengths(given, windows)]
+    lengths = [*(one.lengths for one in call.prepared), *call.modality.likely_lengths([*own, *others], windows)]
     queue, cost = call.served.cost(_lengths_of_runs(query, lengths, len(call.inputs)), query)
+    count = len(own) if call.ranked is None else call.ranked
+    prepare = functools.partial(call.modality.prepare, call.state)
     with queue.permit(cost, caller):  # without room, texts would be tokenized in vain
-        fresh = (
-            await call.modality.prepare(call.state, given, cut, count=len(own), windows=windows, each=call.each)
-            if given
-            else []
-        )
+        if windows is None:
+            fresh = await prepare([*own, *others], cut, count=count, each=call.each) if cut else []
+        else:  # what is compared is read whole
+            fresh = await prepare(own, cut[: len(own)], count=count, windows=windows) if own else []
+            fresh += await prepare(others, cut[len(own) :], count=0) if others else []
     return [*call.prepared, *fresh]
 
 

@@ -8,11 +8,10 @@ from pydantic_core import PydanticCustomError
 
 from service.errors import TooLarge
 from service.options.base import SHARED, RequestOptions
-from service.options.predictions import StoredTextOptions, TextOptions, WindowOptions
+from service.options.predictions import MOST_LABELS, StoredTextOptions, TextOptions, WindowOptions
 
 Strategy: TypeAlias = Literal["none", "simple", "first", "average", "max"]
 ENTITY_BYTES = 160  # of an answer, for each token that may be an entity
-MOST_LABELS = 256
 
 
 def read_labels() -> PlainValidator:

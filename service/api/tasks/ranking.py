@@ -10,7 +10,7 @@ from starlette.responses import Response
 from contract.manifest import Scores
 from service.answering.call import Answered, Call
 from service.answering.earlier import id_of_input
-from service.answering.predictions import predict
+from service.answering.predictions import Then, predict
 from service.api import responses
 from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest, read_document
@@ -98,7 +98,7 @@ def _others(document: Json) -> list[str]:
     Raises Unacceptable for anything but a text.
     """
     attention = document.get("attention")
-    if not isinstance(attention, dict) or "against" not in attention:
+    if not isinstance(attention, dict) or attention.get("against") is None:
         return []
     against = attention["against"]
     if not (isinstance(against, dict) and against.keys() == {"text"} and isinstance(against["text"], str)):
@@ -152,9 +152,9 @@ async def rank(
     Attention is of those that are answered alone. `scores` says how logits are answered. The last `beside` pairs are
     not ranked; they come behind all that are.
     """
-    scored = Call(call.state, call.exchange, call.served, call.inputs)
+    call = replace(call, ranked=len(call.inputs) - beside)
 
-    async def respond(answered: Answered[float]) -> Response:
+    async def respond(answered: Answered[float]) -> Response | Then:
         windows = best_windows(answered)
         logits = np.array(answered.shown, np.float32)[windows]
         count = len(logits) - beside
@@ -170,7 +170,7 @@ async def rank(
 
         return await with_attention(call, options, call.query, answered, [windows[one] for one in best], written)
 
-    return await predict(scored, options, one_logit, respond)
+    return await predict(replace(call, query=None), options, one_logit, respond)
 
 
 def passage_of(call: Call[Predictor], index: int) -> str:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from contract.manifest import Manifest
 from service.answering.call import Answered, Call
 from service.answering.earlier import id_of_input
-from service.answering.predictions import predict
+from service.answering.predictions import Then, predict
 from service.api import responses
 from service.api.reading.call import attention_query
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
@@ -48,10 +48,10 @@ class Similarity(Endpoint[Predictor]):
         parsed = ParsedRequest([*inputs, *sources], document)
         options = parsed.options(PromptOptions)
         query = attention_query(request, served, parsed, required=False)
-        call = Call(state, exchange_of(request.scope), served, parsed.inputs)
+        call = Call(state, exchange_of(request.scope), served, parsed.inputs, ranked=len(inputs))
         places = range(len(inputs))
 
-        async def respond(answered: Answered[Prediction]) -> Response:
+        async def respond(answered: Answered[Prediction]) -> Response | Then:
             units = _units(answered.shown)
             cosines = units[: len(inputs)] @ units[len(inputs) :].T
 
@@ -88,7 +88,7 @@ def _against(asked: object, source: str, manifest: Manifest) -> object:
     Methods of weights alone explain no likeness.
     """
     options = as_options(asked)
-    if options is None or "against" in options:
+    if options is None or options.get("against") is not None:
         return asked
     rules = rules_of(options, manifest)
     compares = rules and (not rules.of_weights or options.get("evaluate"))

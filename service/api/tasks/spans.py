@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from service.answering.call import Answered, Call
 from service.answering.modalities import PendingInput, ready
-from service.answering.predictions import predict
+from service.answering.predictions import Then, predict
 from service.api import responses
 from service.api.pipelines.answers import QUESTIONS, QuestionAnsweringParameters
 from service.api.pipelines.asked import Asked
 from service.api.pipelines.parameters import parse_parameters
 from service.api.reading.request_parsing import ParsedRequest
 from service.api.tasks.answers import Answer
+from service.api.tasks.explained import by_input, explain_windows
 from service.api.tasks.task import Json, Task
 from service.api.tasks.tensors import Output, Row
 from service.errors import TooLarge, Unacceptable
@@ -106,7 +107,7 @@ async def _answered(
     served, query = call.served, call.query
     number = query.targets[0] // len(ENDS) if query and query.targets else 0
 
-    async def respond_to(answered: Answered[Prediction]) -> Response:
+    async def respond_to(answered: Answered[Prediction]) -> Response | Then:
         items = [await one.decode() for one in answered.inputs]
         found = await call.present(_found, served, answered, items, max(options.top_k, number + 1), options, words)
         contexts = [one.text_pair for one in call.inputs if isinstance(one, Pair)]
@@ -117,19 +118,12 @@ async def _answered(
         if any(number >= len(own) for own in found):
             least = min(map(len, found))
             raise Unacceptable(f"target: must be an answer that is found, of which there are {least}, given another")
-        starts = [
-            next(place for place, one in enumerate(answered.inputs) if one.number == own) for own in range(len(shown))
-        ]
+        starts = [places[0] for places in by_input(answered)]
         prepared = [
             _explaining(answered.inputs, items, start + own[number].window, own[number])
             for start, own in zip(starts, found, strict=True)
         ]
-
-        async def with_maps(explained: Answered[object]) -> Response:
-            results = [(one, attention) for one, (_, attention) in zip(shown, explained.results, strict=True)]
-            return await respond(Answered(answered.id, results, answered.inputs))
-
-        return await predict(replace(call, prepared=prepared, stored_id=answered.id), options, None, with_maps)
+        return explain_windows(call, options, answered, shown, prepared, respond)
 
     return await predict(replace(call, query=None), options, lambda prediction: prediction, respond_to)
 

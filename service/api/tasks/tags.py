@@ -9,16 +9,17 @@ from starlette.responses import Response
 
 from service.answering.call import Answered, Call
 from service.answering.modalities import ready
-from service.answering.predictions import predict
+from service.answering.predictions import Then, predict
 from service.api import responses
 from service.api.pipelines.asked import Asked
 from service.api.pipelines.parameters import TEXTS, parse_parameters
 from service.api.pipelines.tags import TokenClassificationParameters, scored_entity
 from service.api.reading.request_parsing import ParsedRequest
 from service.api.tasks.answers import Answer
+from service.api.tasks.explained import by_input, explain_windows
 from service.api.tasks.task import Json, Task
 from service.api.tasks.tensors import Output, Row
-from service.errors import TooLarge
+from service.errors import TooLarge, about_input
 from service.explanations.entities import Entity
 from service.inputs.model_input import ModelInput, Text
 from service.options.base import RequestOptions
@@ -157,9 +158,9 @@ async def _tagged(
 
         return await _with_tokens(call, options, of_all, respond)
 
-    async def respond_to(answered: Answered[Prediction]) -> Response:
+    async def respond_to(answered: Answered[Prediction]) -> Response | Then:
         items = [await one.decode() for one in answered.inputs]
-        windows = _by_text(answered)
+        windows = by_input(answered)
         every = [[(items[place], answered.shown[place]) for place in places] for places in windows]
         texts = [str(one) for one in call.inputs]
         found = await call.present(
@@ -168,26 +169,16 @@ async def _tagged(
         shown = [show(text, [one for _, one in own]) if show else None for text, own in zip(texts, found, strict=True)]
         if query is None:
             return await respond(Answered(answered.id, [(one, None) for one in shown], answered.inputs))
-        chosen = [served.explained(own, entities, query) for own, entities in zip(every, found, strict=True)]
+        chosen = []
+        for number, (own, entities) in enumerate(zip(every, found, strict=True)):
+            with about_input(number, len(every)):
+                chosen.append(served.explained(own, entities, query))
         prepared = [
             ready(answered.inputs[places[window]], item) for places, (window, item) in zip(windows, chosen, strict=True)
         ]
-
-        async def with_maps(explained: Answered[object]) -> Response:
-            results = [(one, attention) for one, (_, attention) in zip(shown, explained.results, strict=True)]
-            return await respond(Answered(answered.id, results, answered.inputs))
-
-        return await predict(replace(call, prepared=prepared, stored_id=answered.id), options, None, with_maps)
+        return explain_windows(call, options, answered, shown, prepared, respond)
 
     return await predict(replace(call, query=None), options, lambda prediction: prediction, respond_to)
-
-
-def _by_text(answered: Answered[Prediction]) -> list[list[int]]:
-    """Return the places of each text's windows."""
-    places: dict[int, list[int]] = {}
-    for place, one in enumerate(answered.inputs):
-        places.setdefault(one.number, []).append(place)
-    return list(places.values())
 
 
 def _shown(text: str, entity: Entity) -> Json:

@@ -5,7 +5,7 @@ A text and the sentence of each label are a pair, which a model of entailment cl
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from starlette.requests import Request
@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from service.answering.call import Answered, Call
 from service.answering.earlier import id_of_input
-from service.answering.predictions import predict
+from service.answering.predictions import Then, predict
 from service.api import responses
 from service.api.pipelines.asked import Asked
 from service.api.pipelines.parameters import TEXTS, ZeroShotParameters, parse_parameters
@@ -159,23 +159,19 @@ async def _choose(
 ) -> Response:
     """Return what `write` makes of the pairs of a call. Attention is of one label of each text."""
     count = len(asked.labels)
-    alone = Call(call.state, call.exchange, call.served, call.inputs, each=count)
+    call = replace(call, each=count)
 
-    async def respond(answered: Answered[Array]) -> Response:
+    async def respond(answered: Answered[Array]) -> Response | Then:
         logits = np.array(answered.shown, np.float64).reshape(-1, count, 2)
         found = [asked.chosen(one, explained) for one in logits]
         places = [number * count + one.explained for number, one in enumerate(found)]
 
         def written(attention: Sequence[AttentionAnswer | None]) -> Response:
-            return write(answered, [_with(one, look) for one, look in zip(found, attention, strict=True)])
+            return write(answered, [replace(one, attention=look) for one, look in zip(found, attention, strict=True)])
 
         return await with_attention(call, options, call.query, answered, places, written)
 
-    return await predict(alone, options, lambda logits: logits[list(classes)], respond)
-
-
-def _with(chosen: Chosen, attention: AttentionAnswer | None) -> Chosen:
-    return Chosen(chosen.order, chosen.probabilities, chosen.logits, chosen.explained, attention)
+    return await predict(replace(call, query=None), options, lambda logits: logits[list(classes)], respond)
 
 
 def _explained(
@@ -204,6 +200,8 @@ def _of_entailment(options: Mapping[str, object], served: Predictor, classes: tu
     if rules is None or not (rules.by_gradient or options.get("evaluate")):
         return {}
     entailment, contradiction = classes
+    if not rules.by_gradient and "compare" not in str(options.get("evaluate")):  # of which it is one, or in a list
+        return {"target": [entailment]}  # a probability is measured, of no difference
     return {"target": [entailment], "against": options.get("against") or {"index": contradiction}}
 
 
@@ -215,6 +213,5 @@ def asked_of_stored(served: Predictor, inputs: Sequence[bytes | Text], given: Ma
         return dict(given)
     named_method = {"method": given.get("attention", "raw"), **given}  # a query names it by either word
     own = _of_entailment(named_method, served, classes)
-    if not own:
-        return dict(given)
-    return {"against": f'{{"index": {classes[1]}}}', **given, "target": str(classes[0])}
+    against = {"against": f'{{"index": {classes[1]}}}'} if "against" in own else {}
+    return {**against, **given, **({"target": str(classes[0])} if own else {})}

@@ -105,7 +105,14 @@ class Tagger(Predictor):
         return targets
 
     def likeliest(self, item: ModelInput, prediction: Prediction, query: AttentionQuery) -> Target:
-        """Return the label that is not ignored, where it is likeliest: what is explained of a text without entities."""
+        """Return the label that is not ignored, where it is likeliest: what is explained of a text without entities.
+
+        Raises Unacceptable for a text without a token, and where all labels are ignored.
+        """
+        if item.special["source"].all():
+            raise Unacceptable("input: must hold at least one token to be explained, given none")
+        if set(self.manifest.labels) <= {*query.entities.ignore}:
+            raise Unacceptable("ignore: must leave a label to be explained, leaves none")
         chances = probabilities_of(prediction)
         chances[item.special["source"]] = 0
         ignored = [query.entities.ignore.count(label) > 0 for label in self.manifest.labels]

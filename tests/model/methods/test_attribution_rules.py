@@ -15,7 +15,7 @@ from model.architectures.vit import ViT
 from model.catalogue import BUNDLED, build, bundled
 from model.methods.attribution import Balanced, entering, first_states, libra
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import MaskedWords, Pool
+from model.parts.heads import FirstClassifier, MaskedWords, Pool
 from tests.samples.attention_reference import assert_same, randn, sharpen
 
 EXPLAINED = (ViT, TextEncoder, GPT, Transformer, Detector)
@@ -43,6 +43,9 @@ def run_of(model, batch=2):
     if isinstance(model, GPT):
         return [model.decoder], lambda: model(source)[0][rows, 5]
     if isinstance(model, TextEncoder):
+        if isinstance(model.head, FirstClassifier):  # of one score, which is turned into several
+            types = torch.zeros_like(source)
+            return [model.encoder], lambda: model(source, shown, types)[0].expand(-1, 4)
         masked = [torch.tensor([[3], [0]])[:batch]] if isinstance(model.head, MaskedWords) else []
         return [model.encoder], lambda: model(source, shown, None, *masked)[0][:, 0]
     prefix = tokens(batch, 5, seed=1)

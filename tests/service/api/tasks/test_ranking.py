@@ -235,7 +235,7 @@ def test_a_thousand_texts_are_ranked_at_once_and_no_more(client):
         ("bert-rank", {"attention": {"method": "libra", "against": {"text": 3}}}, 422, "against: must be an object of another text"),
         ("bert-rank", {"attention": {"against": {"text": "b"}}}, 422, "against: is for relevance, libra and integrated, given raw"),
         ("bert-rank", {"attention": {"method": "libra", "evaluate": "deletion", "against": {"text": "b"}}}, 422, "evaluate: is of one score"),
-        ("bert-rank", {"attention": {"method": "libra", "against": {"text": LONG}}}, 422, "input: at most 40 tokens"),
+        ("bert-rank", {"attention": {"method": "libra", "against": {"text": LONG}}}, 422, "input: at most 40 tokens, given 152 (against)"),
         ("bert-rank", {"attention": {"format": "png"}}, 422, "format: a prediction is answered in json"),
     ],
 )  # fmt: skip

@@ -160,6 +160,62 @@ def test_entities_of_several_windows_are_explained_one_at_a_time(client):
     assert answer.json()["detail"].startswith("target: entities of several windows of a text are explained one at a ti")
 
 
+def test_what_states_are_compared_with_is_read_whole(client):
+    attention = {"method": "similar", "against": {"text": TEXT}}
+    plain, windowed = (
+        client.post("/v1/models/bert-tags/attention", json={"inputs": TEXT, **more, "attention": attention})
+        for more in ({}, WINDOWED)
+    )
+    assert plain.status_code == windowed.status_code == 200
+    assert plain.json()["results"] == windowed.json()["results"]
+    attention["against"]["text"] = LONG_TEXT
+    answer = client.post("/v1/models/bert-tags/attention", json={"inputs": TEXT, **WINDOWED, "attention": attention})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("(against)")
+    pictures = [
+        client.post("/v1/models/bert-tags/attention", json={"inputs": TEXT, **more, "attention": {
+            "method": "similar", "against": {"text": "a cat"}, "format": "png"}}).content
+        for more in ({}, WINDOWED)
+    ]  # fmt: skip
+    assert pictures[0] == pictures[1]
+
+
+def test_windows_of_all_texts_are_bounded_together(client):
+    body = {"inputs": ["a " * 290] * 150, "overflow": "window", "stride": 37}
+    answer = client.post("/v1/models/bert-tags/tag", json=body)
+    assert answer.status_code == 413
+    assert "at most 100000 tokens in all windows; send fewer, or a smaller stride" in answer.json()["detail"]
+
+
+def test_entities_of_many_texts_in_windows_are_explained_as_those_of_many_texts(client):
+    attention = {"method": "libra", "evaluate": "compare", "target": 0}
+    for more in ({}, WINDOWED):
+        body = {"inputs": [TEXT] * 14, **more, "attention": attention}
+        assert client.post("/v1/models/bert-tags/tag", json=body).status_code == 200, more
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"inputs": ""}, "input: must hold at least one token to be explained, given none"),
+        ({"inputs": TEXT, "ignore": [*TAGS, "PER", "LOC"]}, "ignore: must leave a label to be explained, leaves none"),
+    ],
+)
+def test_what_leaves_nothing_to_explain_is_said(client, body, said):
+    answer = client.post("/v1/models/bert-tags/tag", json={**body, "attention": "libra"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == said
+
+
+@pytest.mark.parametrize("more", [{}, WINDOWED])
+def test_the_input_without_such_an_entity_is_named(client, more):
+    body = {"inputs": [TEXT, "the"], **more, "attention": {"method": "libra", "target": 1}}
+    answer = client.post("/v1/models/bert-tags/tag", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("target: must be an entity of the text, of which there are ")
+    assert answer.json()["detail"].endswith("(input 2 of 2)")
+
+
 def test_windows_do_not_change_a_text_that_fits(client):
     plain, windowed = (tag(client, "bert-tags", TEXT, attention="libra", **more) for more in ({}, WINDOWED))
     assert [one["entities"] for one in plain] == [one["entities"] for one in windowed]

@@ -154,6 +154,20 @@ def test_hugging_face_s_client_gets_the_same(client, multi_label):
     ]
 
 
+@pytest.mark.parametrize("method", ["rollout", "norm", "libra"])
+def test_the_probability_of_entailment_is_measured_by_every_method(client, method):
+    asked = (
+        {"method": method, "evaluate": "deletion", "layers": -1}
+        if method == "norm"
+        else {"method": method, "evaluate": "deletion"}
+    )
+    (one,) = classify(client, "bert-nli", "the old cat", labels=LABELS, attention=asked)
+    assert one["attention"]["evaluation"]["target"] == CLASSES["bert-nli"][0]
+    kept = {"attention": method, "evaluate": "deletion", **({"layers": -1} if method == "norm" else {})}
+    later = client.get(f"/v1/attention/{one['id']}", params=kept)
+    assert later.json()["results"][0]["attention"] == one["attention"]
+
+
 def test_a_model_says_whether_it_takes_labels(client):
     found = {one["name"]: one.get("zero_shot") for one in client.get("/v1/models").json()["models"]}
     wanted = {name: dict(zip(("entailment", "contradiction"), own, strict=True)) for name, own in CLASSES.items()}
