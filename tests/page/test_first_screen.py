@@ -50,3 +50,14 @@ def test_the_page_says_which_method_it_chose_and_why(visit, service):
     page = visit().open("#model=digits")
     assert page.locator(f"[name=method][value={best}]").is_checked()
     assert "measured" in page.locator("#controls").inner_text()
+
+
+def test_from_each_sort_of_model_to_another_the_page_goes_on(visit):
+    seen = visit()  # an error would be on the console
+    page = seen.open("#model=minilm")
+    tour = ("dates-rank", "dates-tags", "bert-answer", "bert-nli", "minilm", "dates-tags", "dates-rank", "bert-answer")
+    for name in (*tour, "dates", "dates-rank", "digits", "minilm", "scenes-detr", "dates-tags"):
+        page.select_option("#model", name)
+        seen.settle()
+        assert page.locator("#answer").inner_text()
+    page.locator("#answer .marked button").first.wait_for()

@@ -106,7 +106,7 @@ function App() {
   const answer = main.asked.value
   const [playing, play] = usePlayed([answer?.id, selection.kind, selection.merge].join())
   const drawn = useDrawn(main.look, selection.heads)
-  const items = answer?.results && taskOf(model).items?.(answer.results[0])
+  const items = answer?.results && taskOf(answer.model).items?.(answer.results[0])
   const objects = useObjects(items ?? drawn?.found ?? [], selection, change)
   const bitmap = main.look?.answer.input.bitmap
   const edited = useCovered(coveredOf(selection), bitmap, drawn)

@@ -65,7 +65,7 @@ export function Answers({
   const others = compared.look && compared.answer?.results
   const nothing = main.stale ? '' : answer ? 'The answer itself is not kept, its attention is.'
     : NOTHING[model.state]
-  const said = results && !refusal ? taskOf(model).said(results[0]) : ''
+  const said = results && !refusal ? taskOf(answer.model).said(results[0]) : ''
   const replay = !rows ? null : () => play(answer.results[0].tokens.length)
   return html`<section id="answer" aria-label="Answer" tabindex="-1">
     <div class="row"><h2>Answer</h2>
