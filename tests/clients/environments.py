@@ -46,7 +46,7 @@ CLIENTS = {
         "openapi-fetch",
         npm=("openapi-fetch@0.17.0", "openapi-typescript@7.13.0", "typescript@5.9.3"),
     ),
-    "cohere": Client(("cohere==7.*", "langchain-cohere==0.6.*"), ("cohere_calls",), "cohere"),
+    "cohere": Client(("cohere==5.21.1", "langchain-cohere==0.6.*"), ("cohere_calls",), "cohere"),
     "tei-client": Client(("tei-client==0.2.4",), ("tei_client_calls",), "tei-client"),
     "llama-index": Client(
         (
