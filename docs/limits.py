@@ -45,7 +45,7 @@ ROWS = [
     ("many labels of a request, or texts that would be read with each", "422, or 413", "256 labels; pairs of a text and a label: as many as inputs, and as many characters as a body of text may have bytes", "max_inputs", "max_text_bytes"),
     ("a long prompt that would be put before each text", "413", "prompt times texts: as many characters as a body of text may have bytes", "max_text_bytes"),
     ("many texts to rank, or a long query that would be read with each", "422, or 413", "1000 texts; query times texts: as many characters as a body of text may have bytes", "max_text_bytes"),
-    ("a very long text that is read in windows", "413", "131072 characters, 256 windows of a text", "queue_tokens"),
+    ("a very long text that is read in windows, or many of them", "413", "131072 characters, 256 windows of a text; tokens in all windows: as many as a body of text may have bytes", "max_text_bytes", "queue_tokens"),
     ("a long text, of one word or many", "413 before it is split into tokens, 422 after", "max_text_bytes", "the model's token limit"),
     ("an image with many pixels, a TIFF with large tiles, or a JPEG with many scans", "413, or 422, before it is decoded", "max_image_pixels", "200 scans"),
     ("many images at once, or small files that are many pixels", "429 with Retry-After, before any is decoded; requests take turns, an image each", "queue_pixels"),

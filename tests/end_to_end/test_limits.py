@@ -37,7 +37,7 @@ TIGHT = {
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
 ELSEWHERE = {
     "a long prompt that would be put before each text": "service/api/tasks/test_vectors.py",
-    "a very long text that is read in windows": "service/inputs/test_tokenization.py",
+    "a very long text that is read in windows, or many of them": "service/inputs/test_tokenization.py",
     "many words of sparse embeddings": "service/api/tasks/test_words.py",
     "many or long answers to questions": "service/api/tasks/test_spans.py",
     "many entities, or probabilities of tokens as tensors": "service/api/tasks/test_tags.py",
