@@ -50,7 +50,7 @@ class Call(Generic[S_co]):
     """The id of an earlier request that is asked about again; it is not stored once more."""
     prepared: Sequence[PendingInput] = ()
     """The same inputs, or windows of them, where they were prepared before."""
-    each: int = 1
+    copies: int = 1
     """How many inputs were made of each that was sent."""
     ranked: int | None = None
     """How many of the inputs are what a request asks about; the others are what these are compared with."""

@@ -69,7 +69,7 @@ class Images:
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
         windows: Windows | None = None,
-        each: int = 1,
+        copies: int = 1,
     ) -> list[PendingInput]:
         """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image.
 
@@ -135,11 +135,11 @@ class Texts:
         languages: LanguageTokens = MODEL_LANGUAGES,
         count: int | None = None,
         windows: Windows | None = None,
-        each: int = 1,
+        copies: int = 1,
     ) -> list[PendingInput]:
         """Tokenize all texts; cut off the end of those that `truncate` says, if they are too long.
 
-        A refusal counts those that were sent, each of which became `each` texts.
+        A refusal counts those that were sent, each of which became `copies` texts.
 
         With `windows` they are cut into these instead, each of which is an input with the number of its text.
         """
@@ -151,7 +151,7 @@ class Texts:
             number, text, cut = one
             if isinstance(text, bytes):
                 raise TypeError("input: must be a text, given bytes")
-            with about_input(number // each, (len(given) if count is None else count) // each):
+            with about_input(number // copies, (len(given) if count is None else count) // copies):
                 check_pair(self._served, text)
                 inputs = self._inputs
                 items = (
@@ -172,9 +172,8 @@ class Texts:
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options with what was said of long texts and of vectors when the request was stored."""
-        again = (stored.windows.stride, stored.windows.most) if stored.windows else None
         return StoredTextOptions(
-            truncate=stored.truncate, again=again, dimensions=stored.dimensions, priority=options.priority
+            truncate=stored.truncate, overlap=stored.overlap, dimensions=stored.dimensions, priority=options.priority
         )
 
     def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:

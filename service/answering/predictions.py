@@ -63,7 +63,7 @@ async def predict(
     options.check_answer(lengths, state.settings.max_answer_bytes)
 
     space = Space(state.settings.max_image_pixels, len(pending))
-    sent = (len(call.inputs) if call.ranked is None else call.ranked) // call.each
+    sent = (len(call.inputs) if call.ranked is None else call.ranked) // call.copies
 
     async def answer(one: PendingInput, count: int, other: Other | None) -> tuple[T | None, AttentionAnswer | None]:
         item = await one.decode()
@@ -72,7 +72,7 @@ async def predict(
         check_picture(query, item.lengths, item.picture, count, space)
         if other and query.by_states:
             check_picture(query, item.lengths, other.item.picture, count, space, other.item.lengths)
-        with about_input(one.number // call.each, sent):
+        with about_input(one.number // call.copies, sent):
             prediction, explained = await explain(served, item, query, one.text, caller, other)
         return await shown(prediction), explained
 
@@ -127,7 +127,7 @@ async def _prepare(
     prepare = functools.partial(call.modality.prepare, call.state)
     with queue.permit(cost, caller):  # without room, texts would be tokenized in vain
         if windows is None:
-            fresh = await prepare([*own, *others], cut, count=count, each=call.each) if cut else []
+            fresh = await prepare([*own, *others], cut, count=count, copies=call.copies) if cut else []
         else:  # what is compared is read whole
             fresh = await prepare(own, cut[: len(own)], count=count, windows=windows) if own else []
             fresh += await prepare(others, cut[len(own) :], count=0) if others else []

@@ -30,9 +30,9 @@ class AnswerOptions(SpanOptions):
 class WindowedAnswerOptions(AnswerOptions):
     """The same, of windows that are known."""
 
-    again: Overlap
+    overlap: Overlap
 
     @property
     def windows(self) -> Overlap | None:
         """The same windows."""
-        return self.again
+        return self.overlap

@@ -85,12 +85,12 @@ class EmbedTextOptions(EmbedOptions, PromptOptions):
 class StoredTextOptions(CutOptions, TextOptions):
     """Options of a stored request for a text."""
 
-    again: Overlap | None = None
+    overlap: Overlap | None = None
 
     @property
     def windows(self) -> Overlap | None:
         """The same windows."""
-        return self.again
+        return self.overlap
 
 
 Stride = Annotated[

@@ -37,6 +37,11 @@ class StoredRequest:
     dimensions: int | None = None
     """How many numbers of embeddings were answered, if the request said it."""
 
+    @property
+    def overlap(self) -> tuple[int | None, int | None] | None:
+        """The stride and the length of the windows, as options have them; None without windows."""
+        return (self.windows.stride, self.windows.most) if self.windows else None
+
     def only(self, number: int) -> "StoredRequest":
         """Return the request with one of its inputs alone."""
         targets = self.targets and self.targets[number : number + 1]

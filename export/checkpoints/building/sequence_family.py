@@ -178,7 +178,7 @@ class SequenceFamily(Family[C]):
 
     @staticmethod
     def _start(config: C) -> int:
-        """Return the token before the text in the decoder of a classifier. Raises CheckpointError for a stranger."""
+        """Return the token before the text in a classifier's decoder. Raises CheckpointError for one out of range."""
         start = USUAL_START if config.decoder_start_token_id is None else config.decoder_start_token_id
         if not 0 <= start < config.vocab_size:
             most = config.vocab_size - 1

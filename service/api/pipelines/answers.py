@@ -29,5 +29,5 @@ class QuestionAnsweringParameters(RequestOptions):
         stride = min(window // 2, USUAL_STRIDE) if self.doc_stride is None else self.doc_stride
         return WindowedAnswerOptions(
             top_k=self.top_k, most_tokens=self.max_answer_len, impossible=self.handle_impossible_answer,
-            again=(stride, window), priority=self.priority,
+            overlap=(stride, window), priority=self.priority,
         )  # fmt: skip

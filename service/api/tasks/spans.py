@@ -52,8 +52,7 @@ class Spans(Task[Extractor]):
     def stored_options(self, served: Extractor, stored: StoredRequest, parsed: ParsedRequest) -> RequestOptions:
         """Return the options of answers, with the windows of the stored request."""
         given = parsed.options(SpanOptions).model_dump()
-        windows = stored.windows
-        return WindowedAnswerOptions(**given, again=(windows.stride, windows.most) if windows else (None, None))
+        return WindowedAnswerOptions(**given, overlap=stored.overlap or (None, None))
 
     async def answer(self, call: Call[Extractor], options: RequestOptions) -> Response:
         """Predict, and find the answers."""
@@ -137,11 +136,9 @@ def _found(
     words: bool,  # a thread is given its arguments in order
 ) -> list[list[FoundAnswer]]:
     """Return the answers in each context, of all of its windows."""
-    windows: dict[int, list[tuple[ModelInput, Prediction]]] = {}
-    for pending, item, prediction in zip(answered.inputs, items, answered.shown, strict=True):
-        windows.setdefault(pending.number, []).append((item, prediction))
     find = functools.partial(served.answers, impossible=options.impossible, words=words)
-    return [find(own, top_k, options.most_tokens) for own in windows.values()]
+    windows = [[(items[place], answered.shown[place]) for place in places] for places in by_input(answered)]
+    return [find(own, top_k, options.most_tokens) for own in windows]
 
 
 def _explaining(

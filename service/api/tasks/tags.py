@@ -54,9 +54,8 @@ class Tags(Task[Tagger]):
 
     def stored_options(self, served: Tagger, stored: StoredRequest, parsed: ParsedRequest) -> RequestOptions:
         """Return the options of entities, with what becomes of long texts as the stored request had it."""
-        again = (stored.windows.stride, stored.windows.most) if stored.windows else None
         given = parsed.options(EntityOptions).model_dump()
-        return StoredTagOptions(truncate=stored.truncate, again=again, **given)
+        return StoredTagOptions(truncate=stored.truncate, overlap=stored.overlap, **given)
 
     async def answer(self, call: Call[Tagger], options: RequestOptions) -> Response:
         """Predict, and find the entities."""

@@ -159,7 +159,7 @@ async def _choose(
 ) -> Response:
     """Return what `write` makes of the pairs of a call. Attention is of one label of each text."""
     count = len(asked.labels)
-    call = replace(call, each=count)
+    call = replace(call, copies=count)
 
     async def respond(answered: Answered[Array]) -> Response | Then:
         logits = np.array(answered.shown, np.float64).reshape(-1, count, 2)
