@@ -25,12 +25,11 @@ QUESTIONS = 600
 """Held-out dates, each with a right and a wrong reading."""
 PARTS = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
 """The parts of a date, and where an ISO date has them."""
-
 ISO = 10
 """Characters of an ISO date."""
 MONTHS = [name.lower() for name in calendar.month_abbr if name]
-
 SIGNED = {"libra", "integrated", "gradient x input"}
+"""Methods whose values say for and against."""
 
 Span = tuple[int, int]
 

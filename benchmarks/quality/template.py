@@ -98,8 +98,8 @@ The same for an encoder-decoder that is trained in a minute to reverse a sequenc
 ## Which characters make an entity? Parts of dates
 
 `dates-tags` labels each character of a text by the part of a date that it is in. Parts of texts of held-out days, each
-by the label of its first character against `O`: is the hottest of all characters one of the part? Asked for are the
-parts that tell what they are by themselves: names of months and weekdays, ordinals, years of four digits or in words.
+by the label of its first character against `O`: is the hottest of all characters one of the part? These parts
+tell what they are by themselves: names of months and weekdays, ordinals, years of four digits or in words.
 Of other numbers, as in 3/23/21, their order and what separates them decide, so that the evidence is not theirs alone.
 
 {dates_tags}
