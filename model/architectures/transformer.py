@@ -92,14 +92,14 @@ class Transformer(nn.Module):
         self,
         target: Tensor,
         memory: Sequence[KeyValue],
-        source_visible: Tensor,
+        source_visible: Tensor | None,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
         """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
         index = torch.arange(target.shape[1], device=target.device)
         context = Context(causal(target.shape[1], target.device))
         embedded = self.target(target, index)
-        x, maps = self.decoder(embedded, context, memory, Context(visible_keys(source_visible)), recalls)
+        x, maps = self.decoder(embedded, context, memory, _over(source_visible), recalls)
         return self.head(x), under("decoder", maps)
 
     def step(
@@ -108,7 +108,7 @@ class Transformer(nn.Module):
         position: Tensor,
         past: Sequence[KeyValue],
         memory: Sequence[KeyValue],
-        source_visible: Tensor,
+        source_visible: Tensor | None,
     ) -> tuple[Tensor, list[KeyValue], Maps]:
         """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
 
@@ -116,9 +116,13 @@ class Transformer(nn.Module):
         """
         slots = Slots(past, position)
         embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
-        across = Context(visible_keys(source_visible))
-        x, maps = self.decoder(embedded, Context(slots.visible), memory, across, slots.recalls)
+        x, maps = self.decoder(embedded, Context(slots.visible), memory, _over(source_visible), slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
+
+
+def _over(source_visible: Tensor | None) -> Context:
+    """Return the context of what reads a source (batch, source), of which None is all visible."""
+    return Context() if source_visible is None else Context(visible_keys(source_visible))
 
 
 def vaswani(

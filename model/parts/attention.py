@@ -140,11 +140,12 @@ def of_each_head(x: Tensor, heads: int) -> Tensor:
 class MultiHeadAttention(nn.Module):
     """Several attentions side by side on slices of the width, joined by one projection (section 3.2.2).
 
-    `bias` is that of queries, keys and values, `output_bias` that of the joining projection. A head is `head_width`
-    wide, by default its share of the width. There may be fewer heads of keys and values (`key_heads`), each of which
-    serves as many heads of queries (Ainslie et al. 2023); keys and values are remembered once. `norm` makes a norm of
-    queries and one of keys, a head's width each (Henry et al. 2020). `score` and `select` are those of `attend`, for
-    queries and keys of one head's width; each has a batch and all heads before them.
+    `bias` is that of queries, keys and values (of keys unless `key_bias` says otherwise), `output_bias` that of the
+    joining projection. A head is `head_width` wide, by default its share of the width. There may be fewer heads of keys
+    and values (`key_heads`), each of which serves as many heads of queries (Ainslie et al. 2023); keys and values are
+    remembered once. `norm` makes a norm of queries and one of keys, a head's width each (Henry et al. 2020). `score`
+    and `select` are those of `attend`, for queries and keys of one head's width; each has a batch and all heads before
+    them.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class MultiHeadAttention(nn.Module):
         heads: int,
         *,
         bias: bool = True,
+        key_bias: bool | None = None,
         output_bias: bool = True,
         key_heads: int | None = None,
         head_width: int | None = None,
@@ -168,7 +170,7 @@ class MultiHeadAttention(nn.Module):
         self.heads, self.key_heads = heads, key_heads or heads
         own = head_width or width // heads
         self.query = nn.Linear(width, heads * own, bias)
-        self.key = nn.Linear(width, self.key_heads * own, bias)
+        self.key = nn.Linear(width, self.key_heads * own, bias if key_bias is None else key_bias)
         self.value = nn.Linear(width, self.key_heads * own, bias)
         self.output = nn.Linear(heads * own, width, output_bias)
         self.query_norm, self.key_norm = (norm(own) if norm else nn.Identity() for _ in range(2))
