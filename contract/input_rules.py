@@ -157,14 +157,52 @@ class TextRule(Part):
         return self.max_tokens
 
 
-InputRule = Annotated[ImageRule | TextRule, Field(discriminator="modality")]
+class SoundRule(Part):
+    """How a sound becomes the graph's float32 samples (sample), from -1 to 1; the graph makes frames of them.
+
+    It is the mean of its channels at `rate` samples a second, with silence behind it up to `samples`.
+    """
+
+    modality: Literal["sound"] = "sound"
+    name: InputName = "sound"
+    rate: Size = Field(description="samples a second")
+    samples: Size = Field(description="that the graph takes")
+    frames: Size = Field(description="that these become")
+
+    @property
+    def seconds(self) -> float:
+        """How long a sound may be."""
+        return self.samples / self.rate
+
+    @property
+    def step(self) -> float:
+        """Seconds of a frame."""
+        return self.seconds / self.frames
+
+    @property
+    def stand_ins(self) -> dict[str, int]:
+        """The tokens that may stand for others: none."""
+        return {}
+
+    @property
+    def baselines(self) -> tuple[Baseline, ...]:
+        """What integrated gradients may start from in place of a sound: silence."""
+        return ("empty",)
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens where their number varies between inputs: 0, since it does not."""
+        return 0
+
+
+InputRule = Annotated[ImageRule | TextRule | SoundRule, Field(discriminator="modality")]
 
 
 class Inputs:
     """What has a tuple of inputs, each a rule with a name and a modality."""
 
     if TYPE_CHECKING:  # at run time it would be the first field of a manifest
-        inputs: tuple[ImageRule | TextRule, ...]
+        inputs: tuple[ImageRule | TextRule | SoundRule, ...]
 
     @property
     def image(self) -> ImageRule | None:
@@ -175,3 +213,8 @@ class Inputs:
     def text(self) -> TextRule | None:
         """The rule of the input that is a text, if there is one."""
         return next((rule for rule in self.inputs if isinstance(rule, TextRule)), None)
+
+    @property
+    def sound(self) -> SoundRule | None:
+        """The rule of the input that is a sound, if there is one."""
+        return next((rule for rule in self.inputs if isinstance(rule, SoundRule)), None)

@@ -19,6 +19,7 @@ Task = Literal[
     "text-generation",
     "text2text-generation",
     "image-to-text",
+    "automatic-speech-recognition",
     "object-detection",
 ]
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from contract.generation import Generation
-from contract.input_rules import ImageRule, Inputs, TextRule
+from contract.input_rules import ImageRule, Inputs, SoundRule, TextRule
 from contract.manifest import (
     GRADIENT_METHODS,
     SHOWN,
@@ -159,7 +159,7 @@ class Source(Inputs):
     name: str
     family: str
     task: Task
-    inputs: tuple[ImageRule | TextRule, ...]
+    inputs: tuple[ImageRule | TextRule | SoundRule, ...]
     traced: Traced
     """The module of `base`, typed: the answer, every map and every value of the model."""
     base: Plan

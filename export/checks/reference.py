@@ -113,10 +113,20 @@ MOST_ROWS = 100
 """The most rows that are verified of a kind whose tokens look around in windows: there may be thousands."""
 
 
+FRAMES = "frame"
+"""The axis of a sound."""
+
+
 def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
-    """Return the sizes with the lengths of the axes that never vary: an image's, and that of the objects in it."""
+    """Return the sizes with the lengths of the axes that never vary: a sound's, an image's, and that of its objects."""
     objects = source.detection.objects if source.detection else 0
-    return {**sizes, OBJECTS: objects, **{kind.key: kind.length for kind in source.attention if kind.grid}}
+    frames = source.sound.frames if source.sound else 0
+    return {
+        **sizes,
+        OBJECTS: objects,
+        FRAMES: frames,
+        **{kind.key: kind.length for kind in source.attention if kind.grid},
+    }
 
 
 CASES = (

@@ -52,7 +52,7 @@ def text_continuer(
     path = "decoder.blocks.{}.attention"
     kind = attention_kind("decoder", path, layers, config.heads, "target", "target_input", *GRADIENT_METHODS)
     source, target = token_port("source"), token_port("target")
-    states = _keys_and_values(path, layers)
+    states = keys_and_values(path, layers)
     past, present = cache_ports(dict.fromkeys(states, head), key_heads)
     prompt = tuple(float_port(f"past.{state}", "batch", key_heads, "source", head) for state in states)
     logits = float_port("logits", "batch", "target", config.vocabulary)
@@ -111,8 +111,8 @@ def text_to_text(
         "position": "capacity",
     }
     traced, base = transformer_base(model, config, targets, upper_bounds)
-    states = _keys_and_values("decoder.blocks.{}.attention", config.decoder.layers)
-    crossed = _keys_and_values("decoder.blocks.{}.cross", config.decoder.layers)
+    states = keys_and_values("decoder.blocks.{}.attention", config.decoder.layers)
+    crossed = keys_and_values("decoder.blocks.{}.cross", config.decoder.layers)
     long, longest = min(config.length, MAX_VERIFIED_TOKENS), min(config.length, rules.max_new_tokens)
     return Source(
         name=name,
@@ -219,5 +219,6 @@ def traced_at(length: int) -> Sizes:
     return {"batch": 4, "source": 7, "target": 5, "capacity": 9}
 
 
-def _keys_and_values(path: str, layers: int) -> tuple[str, ...]:
+def keys_and_values(path: str, layers: int) -> tuple[str, ...]:
+    """Return the names of what is remembered of each layer."""
     return tuple(f"{path.format(layer)}.{part}" for layer in range(layers) for part in ("key", "value"))

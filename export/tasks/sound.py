@@ -1,0 +1,72 @@
+"""The plan of a Whisper: an encoder-decoder whose source is sound."""
+
+from typing import Any
+
+from contract.generation import Generation
+from contract.input_rules import SoundRule
+from contract.manifest import GRADIENT_METHODS, Port
+from export.plan import Plan, Source, UpperBounds
+from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
+from export.tasks.ports import MAX_VERIFIED_TOKENS, attention_kind, base_plan, derived_plans, float_port, token_port
+from export.traced.sound import TracedWhisper, WhisperDecode, WhisperEncode
+from model.architectures.whisper import Whisper, WhisperConfig
+from model.parts.sound import LogMel
+
+
+def speech_to_text(
+    name: str,
+    model: Whisper,
+    config: WhisperConfig,
+    frames: LogMel,
+    *,
+    family: str,
+    sound: SoundRule,
+    tokenizer: str,
+    rules: Generation,
+    made_by: dict[str, Any],
+) -> Source:
+    """Plan the graphs of a Whisper: `encode` and `decode` write, the others show its attention."""
+    encoder, decoder, width = config.encoder, config.decoder, config.width
+    own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
+    kinds = (
+        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "frame", "frame"),
+        attention_kind("decoder", own, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
+        attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "frame", *GRADIENT_METHODS),
+    )
+    sizes = {"frame": config.frames}
+    bounds: UpperBounds = {**dict.fromkeys(("target", "token"), config.vocabulary), "position": "capacity"}
+    samples = Port(name="samples", dtype="float32", axes=("batch", sound.samples))
+    traced = TracedWhisper(model, kinds, frames)
+    logits = float_port("logits", "batch", "target", config.vocabulary)
+    base = base_plan(traced, (samples, token_port("target")), (logits,), sizes, width, bounds)
+    states, crossed = (keys_and_values(path, decoder.layers) for path in (own, cross))
+    head = width // decoder.heads
+    memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
+    past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
+    step = decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds)
+    longest = min(config.length, rules.max_new_tokens)
+    long = min(longest, MAX_VERIFIED_TOKENS)
+    return Source(
+        name=name,
+        family=family,
+        task="automatic-speech-recognition",
+        inputs=(sound,),
+        target_tokenizer=tokenizer,
+        traced=traced,
+        base=base,
+        plans=(
+            *derived_plans(traced, base, sizes),
+            Plan("encode", WhisperEncode(model, frames), (samples,), memory, encoder.layers, bounds),
+            step,
+        ),
+        attention=kinds,
+        generation=with_states(rules, states, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
+        made_by=made_by,
+        traced_at={"batch": 4, "target": 5, "capacity": 9},
+        verified_at=(
+            {"batch": 1, "target": 1, "capacity": 1},
+            {"batch": 2, "target": min(7, longest), "capacity": 16},
+            {"batch": 3, "target": long, "capacity": long},
+        ),
+        verified_longest={"batch": 1, "target": longest},
+    )

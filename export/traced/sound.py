@@ -1,0 +1,65 @@
+"""Whisper: its maps, and its encode and decode steps. Frames are made of samples in the graph."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from torch import Tensor, nn
+
+from contract.manifest import Kind
+from export.traced.base import Observed, Traced, pairs, values_of
+from model.architectures.whisper import Whisper
+from model.parts.attention import KeyValue
+from model.parts.cache import recording
+from model.parts.sound import LogMel
+
+
+class TracedWhisper(Traced):
+    """A Whisper: samples (batch, sample) and target -> logits of the token after each target token."""
+
+    model: Whisper
+    stacks = ("encoder", "decoder")
+
+    def __init__(self, model: Whisper, kinds: Sequence[Kind], frames: LogMel) -> None:
+        super().__init__(model, kinds)
+        self.frames = frames
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values."""
+        samples, target = inputs
+        own: list[KeyValue] = []
+        fed: list[KeyValue] = []
+        encoder, decoder, _ = self.kinds
+        memory, maps = self.model.hear(
+            self.frames(samples.to(self.frames.waves.dtype)), [recording(own)] * len(encoder.maps)
+        )
+        logits, others = self.model.write(target, memory, [recording(fed)] * len(decoder.maps))
+        return Observed(logits, self.by_kind(maps | others), [values_of(own), values_of(fed), values_of(memory)])
+
+
+class WhisperEncode(nn.Module):
+    """Samples -> the memory of every decoder block: crossed keys and values."""
+
+    def __init__(self, model: Whisper, frames: LogMel) -> None:
+        super().__init__()
+        self.model = model
+        self.frames = frames
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
+        """Return key, value, key, value, ... of the blocks."""
+        remembered, _ = self.model.hear(self.frames(samples.to(self.frames.waves.dtype)))
+        return tuple(chain(*remembered))
+
+
+class WhisperDecode(nn.Module):
+    """A token, a position, caches and memory -> logits and new caches."""
+
+    def __init__(self, model: Whisper) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, token: Tensor, position: Tensor, *remembered: Tensor) -> tuple[Tensor, ...]:
+        """Take the caches of all blocks, then their memory."""
+        every = pairs(remembered)
+        half = len(every) // 2
+        logits, present, _ = self.model.step(token, position, every[:half], every[half:], None)
+        return logits, *chain(*present)
