@@ -82,7 +82,7 @@ def compare_cached_with_uncached(
         wanted = exact.observe(*given.values()).answer.numpy()
     target = given["target"].numpy()
     first = target.shape[1] // 2 if generation.start is None else 0
-    fed = {"source": target[:, :first]} if first else {name: tensor.numpy() for name, tensor in given.items()}
+    fed = {name: tensor.numpy() for name, tensor in given.items()} | ({"source": target[:, :first]} if first else {})
     session = open_session("encode")
     encoded = run(encode, session, [fed[port.name] for port in encode.inputs])
     state = {**fed, **dict(zip((port.name for port in encode.outputs), encoded, strict=True))}

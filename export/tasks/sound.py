@@ -34,7 +34,7 @@ def speech_to_text(
         attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "frame", *GRADIENT_METHODS),
     )
     sizes = {"frame": config.frames}
-    bounds: UpperBounds = {**dict.fromkeys(("target", "token"), config.vocabulary), "position": "capacity"}
+    bounds: UpperBounds = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
     samples = Port(name="samples", dtype="float32", axes=("batch", sound.samples))
     traced = TracedWhisper(model, kinds, frames)
     logits = float_port("logits", "batch", "target", config.vocabulary)
@@ -42,6 +42,8 @@ def speech_to_text(
     states, crossed = (keys_and_values(path, decoder.layers) for path in (own, cross))
     head = width // decoder.heads
     memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
+    prompt = tuple(float_port(f"past.{state}", "batch", decoder.heads, "source", head) for state in states)
+    attentions = encoder.layers + 2 * (decoder.layers - 1)  # the last block need not attend
     past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
     step = decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds)
     longest = min(config.length, rules.max_new_tokens)
@@ -56,17 +58,24 @@ def speech_to_text(
         base=base,
         plans=(
             *derived_plans(traced, base, sizes),
-            Plan("encode", WhisperEncode(model, frames), (samples,), memory, encoder.layers, bounds),
+            Plan(
+                "encode",
+                WhisperEncode(model, frames),
+                (samples, token_port("source")),
+                (*memory, *prompt),
+                attentions,
+                bounds,
+            ),
             step,
         ),
         attention=kinds,
         generation=with_states(rules, states, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
         made_by=made_by,
-        traced_at={"batch": 4, "target": 5, "capacity": 9},
+        traced_at={"batch": 4, "source": 3, "target": 5, "capacity": 9},
         verified_at=(
-            {"batch": 1, "target": 1, "capacity": 1},
-            {"batch": 2, "target": min(7, longest), "capacity": 16},
-            {"batch": 3, "target": long, "capacity": long},
+            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
+            {"batch": 2, "source": 4, "target": min(7, longest), "capacity": 16},
+            {"batch": 3, "source": min(long, 8), "target": long, "capacity": long},
         ),
-        verified_longest={"batch": 1, "target": longest},
+        verified_longest={"batch": 1, "source": longest, "target": longest},
     )

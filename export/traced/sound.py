@@ -37,17 +37,21 @@ class TracedWhisper(Traced):
 
 
 class WhisperEncode(nn.Module):
-    """Samples -> the memory of every decoder block: crossed keys and values."""
+    """Samples, and the tokens that a target begins with -> crossed keys and values of every decoder block, and its own.
+
+    A target begins with several tokens: its start, the language, the task, and what was heard before (Radford et al.
+    2023, section 2.3).
+    """
 
     def __init__(self, model: Whisper, frames: LogMel) -> None:
         super().__init__()
         self.model = model
         self.frames = frames
 
-    def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
-        """Return key, value, key, value, ... of the blocks."""
+    def forward(self, samples: Tensor, source: Tensor) -> tuple[Tensor, ...]:
+        """Take source (batch, source); return key, value, ... of what is heard, then those of the tokens."""
         remembered, _ = self.model.hear(self.frames(samples.to(self.frames.waves.dtype)))
-        return tuple(chain(*remembered))
+        return *chain(*remembered), *chain(*self.model.prompt(source, remembered))
 
 
 class WhisperDecode(nn.Module):

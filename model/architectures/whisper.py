@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from model.architectures.transformer import Transformer
 from model.parts.attention import Context, KeyValue, Maps, MultiHeadAttention, Recall, under
 from model.parts.blocks import Decoder, Stack
+from model.parts.cache import recording
 from model.parts.embedding import Embedding, tied_linear
 from model.parts.stacks import PRE_NORM, PlainSizes, StackSizes
 
@@ -67,6 +68,12 @@ class Whisper(Transformer):
     ) -> tuple[Tensor, Maps]:
         """Run the decoder on whole targets (batch, target) and what `hear` remembered."""
         return self.decode(target, memory, None, recalls)
+
+    def prompt(self, target: Tensor, memory: Sequence[KeyValue]) -> list[KeyValue]:
+        """Compute every decoder block's own keys and values of targets (batch, target), to write on from them."""
+        recorded: list[KeyValue] = []
+        self.write(target, memory, [recording(recorded)] * len(self.decoder.blocks))
+        return recorded
 
 
 def whisper(config: WhisperConfig, scale: float = 1.0) -> Whisper:
