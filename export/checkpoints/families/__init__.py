@@ -38,6 +38,7 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **{name: (name, TEXTS) for name in ("distilbert", "mpnet")},
     "gpt2": ("gpt2", CONTINUED),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
+    "whisper": ("whisper", ("automatic-speech-recognition",)),
     "bart": ("bart", (*SEQUENCES, "text-classification")),
 }
 """`model_type` -> the file of its family, and its tasks. So much of a folder is said without PyTorch, which the files

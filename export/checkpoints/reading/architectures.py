@@ -19,9 +19,10 @@ ARCHITECTURES: tuple[tuple[str, Task], ...] = (
     ("LMHeadModel", "text-generation"),
     ("MTModel", "text2text-generation"),
     ("ForConditionalGeneration", "text2text-generation"),
+    ("ForConditionalGeneration", "automatic-speech-recognition"),
     ("Model", "feature-extraction"),
 )
-"""Ending of the class that a checkpoint was saved from -> the task of that class."""
+"""Ending of the class that a checkpoint was saved from -> the task of that class, by its family."""
 
 
 def named_in(config: Mapping[str, Any]) -> list[str]:
@@ -32,8 +33,8 @@ def named_in(config: Mapping[str, Any]) -> list[str]:
 
 def task_of(architecture: str, tasks: Collection[Task]) -> Task | None:
     """Return the task of an architecture, if it is among these."""
-    task = next((task for ending, task in ARCHITECTURES if architecture.endswith(ending)), None)
-    return task if task in tasks else None
+    own = next((ending for ending, _ in ARCHITECTURES if architecture.endswith(ending)), None)
+    return next((task for ending, task in ARCHITECTURES if ending == own and task in tasks), None)
 
 
 def check_architectures(kind: str, tasks: Collection[Task], config: Mapping[str, Any], requested: Task | None) -> None:
