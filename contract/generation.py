@@ -71,10 +71,39 @@ class Languages(Part):
         return self
 
 
+class Speech(Part):
+    """What a model that hears writes first: its start token, the language, the task, and whether it gives times.
+
+    Times are tokens, each of a step of the encoder's frames more than the one before (Radford et al. 2023, section
+    2.3). Behind the start come no others where a model has none.
+    """
+
+    languages: Annotated[dict[LanguageCode, Annotated[int, Field(ge=0)]], Field(max_length=MOST_LANGUAGES)] = Field(
+        {}, description="the token of each; empty where a model knows one language"
+    )
+    tasks: dict[Literal["transcribe", "translate"], Annotated[int, Field(ge=0)]] = {}
+    without_times: int | None = Field(None, description="the token that says that none come; the first time is next")
+    most_first: int | None = Field(None, ge=0, description="steps before which the first time lies")
+    previous: int | None = Field(None, description="the token before what was heard before")
+    silence: int | None = Field(None, description="the token that says that nobody speaks")
+
+    @property
+    def first_time(self) -> int | None:
+        """The token of the time 0."""
+        return None if self.without_times is None else self.without_times + 1
+
+    def named_tokens(self) -> tuple[int, ...]:
+        """Return the tokens that are named."""
+        single = (self.without_times, self.previous, self.silence)
+        return (*self.languages.values(), *self.tasks.values(), *(token for token in single if token is not None))
+
+
 class Generation(Part):
     """How the graphs that generate are driven, what may be generated, and the defaults of requests that do not say.
 
-    A target stands behind a prefix: its start token or, where the model continues the source, the source itself.
+    A target stands behind a prefix: its start token or, where the model continues the source, the source itself. Where
+    it hears, the graph `hear` turns samples into memory, `encode` the first tokens of a target into caches, and `align`
+    takes a whole target and returns the weights of the heads that follow what is said.
     """
 
     start: int | None = Field(description="first token of every target; null where targets continue the source")
@@ -108,8 +137,9 @@ class Generation(Part):
     tokenizer: FileName | None = Field(None, description="of targets, where it is not that of sources")
     padding: int | None = Field(None, description="of targets, as that of a text rule")
     languages: Languages | None = Field(None, description="of models that translate among several")
+    speech: Speech | None = Field(None, description="of models that hear")
     caches: tuple[Cache, ...]
-    memory: tuple[str, ...] = Field(description="outputs of encode, inputs of decode")
+    memory: tuple[str, ...] = Field(description="outputs of encode or hear, inputs of decode")
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -131,4 +161,5 @@ class Generation(Part):
             "bad_words": tuple(token for word in self.bad_words for token in word),
             "biases": tuple(token for one in self.biases for token in one.tokens),
             "languages": tuple(self.languages.tokens.values()) if self.languages else (),
+            "speech": self.speech.named_tokens() if self.speech else (),
         }

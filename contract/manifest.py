@@ -23,7 +23,15 @@ Task = Literal[
     "object-detection",
 ]
 
-Role = Literal["predict", "attention", "relevance", "libra", "integrated", "inside", "encode", "decode"]
+Role = Literal[
+    "predict", "attention", "relevance", "libra", "integrated", "inside", "hear", "encode", "decode", "align"
+]
+
+GENERATING: tuple[Role, ...] = ("hear", "encode", "decode", "align")
+"""The roles that only models that generate have, of which the first and the last are of models that hear."""
+
+ALIGNED = "aligned"
+"""What the graph `align` returns: the weights of some heads that attend to frames, (batch, head, target, frame)."""
 
 Sort = Literal["encoder", "decoder", "cross"]
 """What attends to what: an input to itself, an answer to itself, an answer to an input."""

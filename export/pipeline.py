@@ -200,7 +200,7 @@ def _make_graph(
     if plan.role == "predict" and plan.module is not source.base.module:
         graph = _trace_graph(plan, source, precision, opset, plan.role, source.scales or "row", calibration)
         return _fuse_if_half_precision(graph, plan, precision, opset, folder)
-    if plan.role == "encode":
+    if plan.role in ("hear", "encode", "align"):
         graph = _trace_graph(plan, source, precision, opset, plan.role)
         return _fuse_if_half_precision(graph, plan, precision, opset, folder)
     if plan.role == "decode":

@@ -109,12 +109,15 @@ class Settings(BaseSettings):
     )
     max_text_bytes: Count = Field(1 << 20, description="bytes of a request's body for a model that reads text")
     max_image_bytes: Count = Field(10 << 20, description="bytes of one encoded image")
+    max_audio_bytes: Count = Field(16 << 20, description="bytes of one encoded sound")
+    max_audio_seconds: float = Field(600.0, gt=0, le=36_000, description="seconds of one sound")
     max_image_pixels: int = Field(16_000_000, ge=1, le=1 << 40, description="pixels of one image, from its header")
     queue_pixels: Count = Field(
         1_000_000_000,
         description="pixels of images that wait or are being decoded before 429; each image counts as 262144 more",
     )
     max_images: int = Field(32, ge=1, le=1024, description="images in one request")
+    max_sounds: int = Field(8, ge=1, le=1024, description="sounds in one request")
     max_inputs: int = Field(
         2048, ge=1, le=4096, description="texts in one request, as OpenAI's clients send; what they cost is bounded too"
     )

@@ -12,13 +12,12 @@ from typing import Annotated, TypeVar
 import structlog
 from fastapi import Depends, Request
 
-from contract.input_rules import ImageRule
 from service.batching.admission import Budget
 from service.concurrency import SharedWork
 from service.errors import NotReady, Unacceptable
 from service.http.unread_answers import UnreadAnswers
-from service.inputs.model_input import Picture
-from service.inputs.sandbox.decoder_pool import DecoderPool, ImageRequest
+from service.inputs.decoding import Decoded, Rule
+from service.inputs.sandbox.decoder_pool import DecoderPool, FileRequest
 from service.repository.registry import Registry
 from service.runtime.device import Device
 from service.settings import Settings
@@ -118,12 +117,12 @@ class State:
                 log.error("tokenizing panicked", model=model, kind=type(error).__name__)
                 raise Unacceptable("input: must be a text that can be tokenized, given one that cannot") from None
 
-    async def decode_image(self, model: str, images: ImageRequest, number: int, rule: ImageRule) -> Picture:
-        """Decode an image of a request. Raises what `DecoderPool.decode` does."""
+    async def decode_file(self, model: str, files: FileRequest, number: int, rule: Rule) -> Decoded:
+        """Decode an image or a sound of a request. Raises what `DecoderPool.decode` does."""
         start = time.monotonic()
         try:
             with self.tracer.span("decode", {"model": model}):
-                return await images.decode(number, rule)
+                return await files.decode(number, rule)
         finally:
             self._decode_seconds(model).observe(time.monotonic() - start)
 

@@ -10,7 +10,7 @@ import onnxruntime as ort
 from torch import Tensor
 
 from contract.generation import TOKENS
-from contract.manifest import BOXES, LOGITS, Port, Role
+from contract.manifest import BOXES, GENERATING, LOGITS, Port, Role
 from export.checks.reference import Controls
 from export.checks.trials import Round, Trial
 from export.errors import ExportError, MethodError
@@ -168,7 +168,7 @@ def compare_returned(
             continue
         maps = _are_maps(plan, port)
         what = case if maps else "diagnostics" if port.name.endswith(DIAGNOSTICS) else plan.role
-        known = plan.role not in ("encode", "decode") or port.name in (LOGITS, BOXES)
+        known = plan.role not in GENERATING or port.name in (LOGITS, BOXES)
         shown = port.name.removesuffix(DIAGNOSTICS) if known else "keys and values"
         weights = maps and case.startswith(("raw", "rollout"))
         ledger.compare(f"{what}: {shown}", ours, theirs.numpy(), format_sizes(sizes), maps=weights)

@@ -13,7 +13,7 @@ import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import GRADIENT_METHODS, HIDDEN_SCORE, STATE_METHODS, GradientMethod, Role
+from contract.manifest import GENERATING, GRADIENT_METHODS, HIDDEN_SCORE, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     TOLERANCE,
     Array,
@@ -117,7 +117,7 @@ def _verify(
     rounds = rounds_of(source, extent)
     with in_float64(source.traced) as exact:
         _verify_derived_graphs(_DerivedGraphs(source, exact, rounds, ledger), open_session, step)
-    for role in ("encode", "decode"):
+    for role in GENERATING:
         for plan in source.plans:
             if plan.role == role:
                 with step(role) as ledger.doing:
@@ -155,9 +155,7 @@ class _DerivedGraphs:
     def __init__(self, source: Source, exact: Traced, rounds: Sequence[Round], ledger: Ledger) -> None:
         self.source = source
         self.exact = exact
-        self.plans: dict[Role, Plan] = {
-            plan.role: plan for plan in source.plans if plan.role not in ("encode", "decode")
-        }
+        self.plans: dict[Role, Plan] = {plan.role: plan for plan in source.plans if plan.role not in GENERATING}
         self.rounds = rounds
         self.padded = rounds[-1][-1]
         """The trial whose rows are run alone, too."""

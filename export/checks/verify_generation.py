@@ -1,6 +1,7 @@
 """Verify the graphs of generation: `encode`, `decode`, its most probable tokens, and steps against one pass."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -36,7 +37,7 @@ def verify_traced_graph(
     def compare(exact: nn.Module, sizes: Sizes, seed: int) -> list[Array]:
         tensors = plan.example(sizes, seed, count)
         taken = tensors[: len(tensors) - len(count)]
-        with torch.no_grad(), keeping_no_maps(exact):
+        with torch.no_grad(), nullcontext() if plan.role == "align" else keeping_no_maps(exact):
             wanted = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
         answers = compare_outputs(traced, session, tensors, list(wanted), sizes, ledger)
         if count:
@@ -73,25 +74,27 @@ def compare_cached_with_uncached(
 ) -> None:
     """Feed a target token by token through encode and decode, and compare with one pass of the definition.
 
-    If targets continue their source, the first half of the target is the source, and its last token is fed again.
+    If encoding returns caches, the first half of the target is encoded, and its last token is fed again.
     """
     sizes = trial.sizes
-    encode, decode, predict = (source.plan(role) for role in ("encode", "decode", "predict"))
+    decode, predict = (source.plan(role) for role in ("decode", "predict"))
+    encoding = [plan for plan in source.plans if plan.role in ("hear", "encode")]
     given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, trial.seed), strict=True))
     with in_float64(source.traced) as exact, torch.no_grad():
         wanted = exact.observe(*given.values()).answer.numpy()
     target = given["target"].numpy()
-    first = target.shape[1] // 2 if generation.start is None else 0
+    begins = any(port.name == generation.caches[0].past for port in encoding[-1].outputs)
+    first = target.shape[1] // 2 if begins else 0
     fed = {name: tensor.numpy() for name, tensor in given.items()} | ({"source": target[:, :first]} if first else {})
-    session = open_session("encode")
-    encoded = run(encode, session, [fed[port.name] for port in encode.inputs])
-    state = {**fed, **dict(zip((port.name for port in encode.outputs), encoded, strict=True))}
+    state = dict(fed)
+    for plan in encoding:
+        found = run(plan, open_session(plan.role), [state[port.name] for port in plan.inputs])
+        state |= zip((port.name for port in plan.outputs), found, strict=True)
     shape = {port.name: port.axes for port in decode.inputs}
     for cache in generation.caches:
         room = np.zeros([sizes[axis] if isinstance(axis, str) else axis for axis in shape[cache.past]], np.float32)
         room[:, :, :first] = state.get(cache.past, room[:, :, :0])
         state[cache.past] = room
-    del session  # before the next, which holds a copy of the weights too
     session = open_session("decode")
     for index in range(max(first - 1, 0), target.shape[1]):
         ledger.doing(f"token {index + 1} of {target.shape[1]}")

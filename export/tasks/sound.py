@@ -1,14 +1,15 @@
 """The plan of a Whisper: an encoder-decoder whose source is sound."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from contract.generation import Generation
 from contract.input_rules import SoundRule
-from contract.manifest import GRADIENT_METHODS, Port
+from contract.manifest import ALIGNED, GRADIENT_METHODS, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
 from export.tasks.ports import MAX_VERIFIED_TOKENS, attention_kind, base_plan, derived_plans, float_port, token_port
-from export.traced.sound import TracedWhisper, WhisperDecode, WhisperEncode
+from export.traced.sound import TracedWhisper, WhisperAlign, WhisperDecode, WhisperEncode, WhisperHear
 from model.architectures.whisper import Whisper, WhisperConfig
 from model.parts.sound import LogMel
 
@@ -23,9 +24,13 @@ def speech_to_text(
     sound: SoundRule,
     tokenizer: str,
     rules: Generation,
+    aligned: Sequence[tuple[int, int]],
     made_by: dict[str, Any],
 ) -> Source:
-    """Plan the graphs of a Whisper: `encode` and `decode` write, the others show its attention."""
+    """Plan the graphs of a Whisper: `hear`, `encode` and `decode` write, `align` times, the others show its attention.
+
+    `aligned` are the heads, each a layer and a head of it, whose weights follow what is said.
+    """
     encoder, decoder, width = config.encoder, config.decoder, config.width
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
     kinds = (
@@ -43,7 +48,6 @@ def speech_to_text(
     head = width // decoder.heads
     memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
     prompt = tuple(float_port(f"past.{state}", "batch", decoder.heads, "source", head) for state in states)
-    attentions = encoder.layers + 2 * (decoder.layers - 1)  # the last block need not attend
     past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
     step = decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds)
     longest = min(config.length, rules.max_new_tokens)
@@ -58,15 +62,25 @@ def speech_to_text(
         base=base,
         plans=(
             *derived_plans(traced, base, sizes),
+            Plan("hear", WhisperHear(model, frames), (samples,), memory, encoder.layers),
+            # the last block need not attend
             Plan(
                 "encode",
-                WhisperEncode(model, frames),
-                (samples, token_port("source")),
-                (*memory, *prompt),
-                attentions,
+                WhisperEncode(model),
+                (token_port("source"), *memory),
+                prompt,
+                2 * (decoder.layers - 1),
                 bounds,
             ),
             step,
+            Plan(
+                "align",
+                WhisperAlign(model, cross, aligned),
+                (token_port("target"), *memory),
+                (float_port(ALIGNED, "batch", len(aligned), "target", config.frames),),
+                2 * (1 + max(layer for layer, _ in aligned)),
+                bounds,
+            ),
         ),
         attention=kinds,
         generation=with_states(rules, states, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),

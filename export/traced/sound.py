@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 
+import torch
 from torch import Tensor, nn
 
 from contract.manifest import Kind
@@ -36,22 +37,47 @@ class TracedWhisper(Traced):
         return Observed(logits, self.by_kind(maps | others), [values_of(own), values_of(fed), values_of(memory)])
 
 
-class WhisperEncode(nn.Module):
-    """Samples, and the tokens that a target begins with -> crossed keys and values of every decoder block, and its own.
-
-    A target begins with several tokens: its start, the language, the task, and what was heard before (Radford et al.
-    2023, section 2.3).
-    """
+class WhisperHear(nn.Module):
+    """Samples -> crossed keys and values of every decoder block."""
 
     def __init__(self, model: Whisper, frames: LogMel) -> None:
         super().__init__()
         self.model = model
         self.frames = frames
 
-    def forward(self, samples: Tensor, source: Tensor) -> tuple[Tensor, ...]:
-        """Take source (batch, source); return key, value, ... of what is heard, then those of the tokens."""
+    def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
+        """Return key, value, ... of each block."""
         remembered, _ = self.model.hear(self.frames(samples.to(self.frames.waves.dtype)))
-        return *chain(*remembered), *chain(*self.model.prompt(source, remembered))
+        return tuple(chain(*remembered))
+
+
+class WhisperEncode(nn.Module):
+    """The tokens that a target begins with, and what is heard -> own keys and values of every decoder block.
+
+    A target begins with several tokens: its start, the language, the task, and what was heard before (Radford et al.
+    2023, section 2.3).
+    """
+
+    def __init__(self, model: Whisper) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, *memory: Tensor) -> tuple[Tensor, ...]:
+        """Take source (batch, source); return key, value, ... of each block."""
+        return tuple(chain(*self.model.prompt(source, pairs(memory))))
+
+
+class WhisperAlign(nn.Module):
+    """A target, and what is heard -> how some heads attend to frames, each a layer and a head of it."""
+
+    def __init__(self, model: Whisper, path: str, heads: Sequence[tuple[int, int]]) -> None:
+        super().__init__()
+        self.model, self.path, self.heads = model, path, heads
+
+    def forward(self, target: Tensor, *memory: Tensor) -> tuple[Tensor]:
+        """Return weights (batch, head, target, frame)."""
+        _, maps = self.model.write(target, pairs(memory))
+        return (torch.stack([maps[self.path.format(layer)][:, head] for layer, head in self.heads], dim=1),)
 
 
 class WhisperDecode(nn.Module):

@@ -1,4 +1,4 @@
-"""Images and texts: how a request's inputs are measured and decoded, and which options go with them."""
+"""Images, texts and sounds: how a request's inputs are measured and decoded, and which options go with them."""
 
 import functools
 import itertools
@@ -7,11 +7,21 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from contract.input_rules import SoundRule
 from service.batching.fair_queue import Caller
 from service.errors import TooLarge, Unacceptable, about_input
 from service.inputs.image_inputs import ImageInputs
-from service.inputs.model_input import LanguageTokens, ModelInput, Pair, Pixels, Prompted, Text, Windows
-from service.inputs.sandbox.decoder_pool import ImageRequest
+from service.inputs.model_input import (
+    LanguageTokens,
+    ModelInput,
+    Pair,
+    Pixels,
+    Prompted,
+    Text,
+    Windows,
+)
+from service.inputs.sandbox.decoder_pool import FileRequest
+from service.inputs.sound_inputs import SoundInputs
 from service.inputs.text_inputs import MODEL_LANGUAGES, TextInputs
 from service.options.base import RequestOptions
 from service.options.predictions import (
@@ -36,29 +46,29 @@ class PendingInput:
     given: bytes | Text
     lengths: Mapping[str, int]
     decode: Callable[[], Awaitable[ModelInput]]
-    images: ImageRequest | None = None
-    """The images of its request, if it is one of them."""
+    files: FileRequest | None = None
+    """The images or sounds of its request, if it is one of them."""
     number: int = 0
     """Which input of its request it is, or a window of."""
 
     @property
     def text(self) -> Text:
-        """What the spans of its tokens lie in; empty for an image."""
+        """What the spans of its tokens lie in; empty for an image or a sound."""
         return "" if isinstance(self.given, bytes) else self.given
 
 
-class Images:
-    """Images: their lengths are the same for all, and each is decoded in a confined process."""
+class Files:
+    """Images or sounds: their lengths are the same for all, and each is decoded in a confined process."""
 
     classify_options = ClassifyOptions
     accepted: tuple[type, ...] = (bytes,)
+    options: type[RequestOptions] = RequestOptions
 
-    def __init__(self, served: ServedModel, inputs: ImageInputs) -> None:
-        self.options: type[RequestOptions] = DetectOptions if served.manifest.detection else RequestOptions
+    def __init__(self, served: ServedModel, inputs: ImageInputs | SoundInputs) -> None:
         self._model, self._inputs = served.manifest.name, inputs
 
     def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
-        """Return the lengths, which are the same for every image."""
+        """Return the lengths, which are the same for every file."""
         return [self._inputs.lengths] * len(given)
 
     async def prepare(
@@ -71,29 +81,37 @@ class Images:
         windows: Windows | None = None,
         copies: int = 1,
     ) -> list[PendingInput]:
-        """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of an image.
+        """Return the inputs, none of which is decoded yet. Raises TooLarge by the header of a file.
 
         The first `count` are the request's own, by default all; the last may be compared with them.
         """
-        images = [one for one in given if isinstance(one, bytes)]
-        request = state.decoders.request(images, count)
+        files, rule = [one for one in given if isinstance(one, bytes)], self._inputs.rule
+        request = state.decoders.request(files, count, rule if isinstance(rule, SoundRule) else None)
         return [
             PendingInput(
                 one, self._inputs.lengths, functools.partial(self._decode, state, request, number), request, number
             )
-            for number, one in enumerate(images)
+            for number, one in enumerate(files)
         ]
 
-    async def _decode(self, state: State, images: ImageRequest, number: int) -> ModelInput:
-        with about_input(number, images.own):
-            picture = await state.decode_image(self._model, images, number, self._inputs.rule)
-        return self._inputs.image_input(picture)
+    async def _decode(self, state: State, files: FileRequest, number: int) -> ModelInput:
+        with about_input(number, files.own):
+            return self._inputs.input_of(await state.decode_file(self._model, files, number, self._inputs.rule))
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options with `dimensions` as the stored request had them."""
         if stored.dimensions is None:
             return options
         return CutOptions(priority=options.priority, dimensions=stored.dimensions)
+
+
+class Images(Files):
+    """Images."""
+
+    def __init__(self, served: ServedModel, inputs: ImageInputs) -> None:
+        super().__init__(served, inputs)
+        if served.manifest.detection:
+            self.options = DetectOptions
 
     def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
         """Decode the whole image."""
@@ -105,6 +123,22 @@ class Images:
             "inputs": settings.max_images,
             "image_bytes": settings.max_image_bytes,
             "image_pixels": settings.max_image_pixels,
+        }
+
+
+class Sounds(Files):
+    """Sounds."""
+
+    def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
+        """Return a context that yields None."""
+        return nullcontext()
+
+    def limits(self, settings: Settings) -> dict[str, object]:
+        """Return the limits of sounds."""
+        return {
+            "inputs": settings.max_sounds,
+            "audio_bytes": settings.max_audio_bytes,
+            "audio_seconds": settings.max_audio_seconds,
         }
 
 
@@ -194,9 +228,9 @@ def check_pair(served: ServedModel, text: Text) -> None:
 
 
 def permit_decoding(pending: Sequence[PendingInput], caller: Caller) -> AbstractContextManager[None]:
-    """Hold what decoding the images of a request costs; nothing for texts. Raises Busy if too many images wait."""
-    images = pending[0].images
-    return images.permit(caller) if images else nullcontext()
+    """Hold what decoding the files of a request costs; nothing for texts. Raises Busy if too many files wait."""
+    files = pending[0].files
+    return files.permit(caller) if files else nullcontext()
 
 
 def could_answer(served: ServedModel, stored: StoredRequest) -> bool:
@@ -228,8 +262,8 @@ async def _given(item: ModelInput) -> ModelInput:
     return item
 
 
-Modality: TypeAlias = Images | Texts
-MODALITIES: dict[str, Callable[[ServedModel, Any], Modality]] = {"image": Images, "text": Texts}
+Modality: TypeAlias = Images | Texts | Sounds
+MODALITIES: dict[str, Callable[[ServedModel, Any], Modality]] = {"image": Images, "text": Texts, "sound": Sounds}
 """By the modality of an input's rule."""
 
 

@@ -7,7 +7,7 @@ from service.answering.call import Call
 from service.answering.earlier import find_earlier
 from service.answering.modalities import could_answer
 from service.errors import NotFound, Unacceptable
-from service.inputs.encoded_images import decode_image
+from service.inputs.encoded_files import IMAGE, decode_file
 from service.inputs.model_input import Prompted, Text
 from service.options.readers import Against
 from service.repository.models.served_model import ServedModel
@@ -45,7 +45,7 @@ async def _read(call: Call[ServedModel], against: Against, *, truncate: bool) ->
     """
     state, value = call.state, str(against.value)
     if against.name == "image":
-        return OtherInput("image", await decode_image("against", value, state.settings), truncate)
+        return OtherInput("image", await decode_file(IMAGE, "against", value, state.settings), truncate)
     if against.name == "text":
         first = call.inputs[0]
         text = Prompted(value, first.prompt) if isinstance(first, Prompted) else value

@@ -5,13 +5,18 @@ from typing import Any, TypeAlias
 
 from contract.artifact import Artifact
 from service.inputs.image_inputs import ImageInputs
+from service.inputs.sound_inputs import SoundInputs
 from service.inputs.text_inputs import TextInputs
 
-Inputs: TypeAlias = ImageInputs | TextInputs
-SORTS: dict[str, Callable[[Artifact, Any], Inputs]] = {"image": ImageInputs.of, "text": TextInputs}
+Inputs: TypeAlias = ImageInputs | TextInputs | SoundInputs
+SORTS: dict[str, Callable[[Artifact, Any], Inputs]] = {
+    "image": ImageInputs.of,
+    "text": TextInputs,
+    "sound": SoundInputs,
+}
 
 
 def open_inputs(artifact: Artifact) -> Inputs:
-    """Return what turns images or texts into inputs. Raises ArtifactError for a tokenizer that cannot be read."""
+    """Return what makes inputs of what is sent. Raises ArtifactError for a tokenizer that cannot be read."""
     rule = artifact.manifest.inputs[0]
     return SORTS[rule.modality](artifact, rule)

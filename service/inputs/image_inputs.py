@@ -11,6 +11,7 @@ from contract.artifact import Artifact
 from contract.input_rules import ImageRule
 from contract.manifest import IMAGE_VISIBLE, OBJECTS, SHOWN, Kind
 from service.arrays import Array
+from service.inputs.decoding import Decoded
 from service.inputs.image_preprocessing import decode_image
 from service.inputs.model_input import ModelInput, Picture, Pixels
 
@@ -50,6 +51,11 @@ class ImageInputs:
         fed = {port.name for port in manifest.graphs["attention"].inputs}
         objects = manifest.detection.objects if manifest.detection else 0
         return cls(rule, manifest.attention, objects, fed)
+
+    def input_of(self, decoded: Decoded) -> ModelInput:
+        """Return what was decoded as an input."""
+        assert isinstance(decoded, Picture)  # noqa: S101 # as the rule says
+        return self.image_input(decoded)
 
     def image_input(self, picture: Picture, pixels: Pixels | None = None) -> ModelInput:
         """Return a picture as an input. `pixels`, if given, replace its own and have the same shape."""

@@ -45,6 +45,20 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Sound:
+    """The samples of a sound, from -1 to 1: (sample,) of float32, the mean of its channels."""
+
+    samples: npt.NDArray[np.float32]
+    rate: int
+    """Samples a second."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return len(self.samples) / self.rate
+
+
+@dataclass(frozen=True)
 class Pair:
     """Two texts that are classified together, such as a premise and a hypothesis, or a query and a passage."""
 
@@ -119,7 +133,7 @@ class LanguageTokens:
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One decoded input: arrays by port, the lengths of axes, and the tokens or the picture."""
+    """One decoded input: arrays by port, the lengths of axes, and the tokens, the picture or the sound."""
 
     arrays: dict[str, Array]
     lengths: dict[str, int]
@@ -127,6 +141,7 @@ class ModelInput:
     """For each axis, an array (length) of bool: True for special tokens and for tokens before the first patch."""
     tokens: Sequence[Token] = ()
     picture: Picture | None = None
+    sound: Sound | None = None
     start: int | None = None
     """The first token of its target, where the language that was asked for has a start token of its own."""
     fed: Sequence[Token] = ()
@@ -138,5 +153,6 @@ class ModelInput:
 
 
 def cost_of(lengths: Mapping[str, int]) -> int:
-    """Return the cost of an image or a text, in tokens, from the lengths of its axes."""
-    return max(lengths.get("image", 0), lengths.get("source", 0), TOKENS_PER_MASK * lengths.get("masked", 0))
+    """Return the cost of an image, a text or a sound, in tokens, from the lengths of its axes."""
+    least = max(lengths.get(axis, 0) for axis in ("image", "source", "frame"))
+    return max(least, TOKENS_PER_MASK * lengths.get("masked", 0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from service.errors import TooLarge, Unacceptable, Unsupported
+from service.errors import Unacceptable, Unsupported
 
 Samples = npt.NDArray[np.float32]
 
@@ -44,24 +44,57 @@ def is_wav(data: bytes) -> bool:
     return data[:4] == b"RIFF" and data[8:12] == b"WAVE"
 
 
-def decode_wav(data: bytes, most_seconds: float) -> tuple[Samples, int]:
-    """Return the mean of a file's channels, from -1 to 1, and its samples a second.
+@dataclass(frozen=True)
+class WavLayout:
+    """Where the samples of a file are, and how they are written."""
 
-    Before any sample is read it raises Unsupported for what is no WAV file, or is written in another way, and TooLarge
-    for a sound of more seconds. It raises Unacceptable for a file that is broken, for one without samples, and for
-    samples that are no numbers.
+    written: WavFormat
+    start: int
+    """The first byte of them."""
+    count: int
+    """Samples of each channel."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the sound is."""
+        return self.count / self.written.rate
+
+
+def read_layout(data: bytes) -> WavLayout:
+    """Return where the samples of a file are. No sample is read.
+
+    Raises Unsupported for what is no WAV file, or is written in another way, and Unacceptable for a file that is
+    broken, or has no samples.
     """
     if not is_wav(data):
-        raise Unsupported("sound: must be a WAV file")
+        raise Unsupported("audio: must be a WAV file")
     written: WavFormat | None = None
     for name, start, stop in _chunks(data):
         if name == b"fmt ":
             written = _format_of(data[start:stop])
         elif name == b"data":
             if written is None:
-                raise Unacceptable("sound: must say how its samples are written before they come")
-            return _samples(data, start, stop, written, most_seconds), written.rate
-    raise Unacceptable("sound: must hold samples, given none")
+                raise Unacceptable("audio: must say how its samples are written before they come")
+            layout = WavLayout(written, start, (stop - start) // written.frame)
+            if not layout.count:
+                break
+            return layout
+    raise Unacceptable("audio: must hold samples, given none")
+
+
+def decode_wav(data: bytes) -> tuple[Samples, int]:
+    """Return the mean of a file's channels, from -1 to 1, and its samples a second.
+
+    Raises as `read_layout` does, and Unacceptable for samples that are no numbers.
+    """
+    layout = read_layout(data)
+    written = layout.written
+    raw = np.frombuffer(data, np.uint8, layout.count * written.frame, layout.start)
+    values = _numbers(raw, written).reshape(layout.count, written.channels)
+    if not np.isfinite(values).all():
+        raise Unacceptable("audio: must have samples that are numbers")
+    mean: Samples = values.mean(axis=1, dtype=np.float64).astype(np.float32)
+    return mean, written.rate
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -80,34 +113,20 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 def _format_of(chunk: bytes) -> WavFormat:
     if len(chunk) < 16:
-        raise Unacceptable("sound: must say how its samples are written in 16 bytes or more")
+        raise Unacceptable("audio: must say how its samples are written in 16 bytes or more")
     tag, channels, rate, _, frame, bits = struct.unpack_from("<HHIIHH", chunk)
     if tag == EXTENSIBLE and len(chunk) >= 26:
         (tag,) = struct.unpack_from("<H", chunk, 24)
     written = WavFormat(tag, channels, rate, bits)
     if bits not in WIDTHS.get(tag, ()):
-        raise Unsupported("sound: must have samples of 8, 16, 24 or 32 bits, or floats of 32 or 64, as a WAV file")
+        raise Unsupported("audio: must have samples of 8, 16, 24 or 32 bits, or floats of 32 or 64, as a WAV file")
     if not 1 <= channels <= MOST_CHANNELS:
-        raise Unacceptable(f"sound: must have 1 to {MOST_CHANNELS} channels, given {channels}")
+        raise Unacceptable(f"audio: must have 1 to {MOST_CHANNELS} channels, given {channels}")
     if not RATES[0] <= rate <= RATES[1]:
-        raise Unacceptable(f"sound: must have {RATES[0]} to {RATES[1]} samples a second, given {rate}")
+        raise Unacceptable(f"audio: must have {RATES[0]} to {RATES[1]} samples a second, given {rate}")
     if frame != written.frame:
-        raise Unacceptable(f"sound: must have frames of {written.frame} bytes, given {frame}")
+        raise Unacceptable(f"audio: must have frames of {written.frame} bytes, given {frame}")
     return written
-
-
-def _samples(data: bytes, start: int, stop: int, written: WavFormat, most_seconds: float) -> Samples:
-    count = (stop - start) // written.frame
-    if count > most_seconds * written.rate:
-        raise TooLarge(f"sound: at most {most_seconds:g} seconds, given {count / written.rate:.1f}")
-    if not count:
-        raise Unacceptable("sound: must hold samples, given none")
-    raw = np.frombuffer(data, np.uint8, count * written.frame, start)
-    values = _numbers(raw, written).reshape(count, written.channels)
-    if not np.isfinite(values).all():
-        raise Unacceptable("sound: must have samples that are numbers")
-    mean: Samples = values.mean(axis=1, dtype=np.float64).astype(np.float32)
-    return mean
 
 
 def _numbers(raw: npt.NDArray[np.uint8], written: WavFormat) -> npt.NDArray[np.float64]:

@@ -1,10 +1,13 @@
 """Whisper (Radford et al. 2023): an encoder-decoder that hears frames of sound and writes tokens."""
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
+from pydantic import ValidationError
 from tokenizers import Tokenizer
 
+from contract.generation import Speech
 from contract.input_rules import SoundRule
 from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
@@ -13,7 +16,7 @@ from export.checkpoints.building.tensor_names import Names, copy_of
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Activation, Depth, Size
 from export.checkpoints.reading.config import Config as BaseConfig
-from export.checkpoints.reading.generation_config import read_generation
+from export.checkpoints.reading.generation_config import GENERATION_FILE, read_generation
 from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, special_token
 from export.errors import CheckpointError
 from export.plan import Source
@@ -81,8 +84,8 @@ class WhisperFamily(Family[Config]):
         mel = self._frames(checkpoint, sizes)
         tokenizer = read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True)
         rules = read_generation(
-            checkpoint, continues=True, vocabulary=sizes.vocabulary, positions=sizes.length,
-            ignored=(*options.ignored, *OF_PROMPTS, "decoder_start_token_id"),
+            checkpoint, continues=False, vocabulary=sizes.vocabulary, positions=sizes.length,
+            ignored=(*options.ignored, *OF_PROMPTS),
         )  # fmt: skip
         scale = sizes.width**0.5 if config.scale_embedding else 1.0
         module, unused = self.fill(whisper(sizes, scale), checkpoint, config, task)
@@ -95,7 +98,8 @@ class WhisperFamily(Family[Config]):
             family=self.model_type,
             sound=SoundRule(rate=mel.rate, samples=HALVED * mel.hop * sizes.frames, frames=sizes.frames),
             tokenizer=tokenizer,
-            rules=rules.model_copy(update={"padding": padding}),
+            rules=rules.model_copy(update={"padding": padding, "speech": _speech(checkpoint, config.vocab_size)}),
+            aligned=_aligned(checkpoint, sizes.decoder),
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
@@ -112,6 +116,42 @@ class WhisperFamily(Family[Config]):
             if given.get(key, value) != value:
                 raise CheckpointError(f"{PREPROCESSOR}: {key} must be {value}, given {str(given[key])[:64]}")
         return mel
+
+
+def _speech(checkpoint: Checkpoint, vocabulary: int) -> Speech:
+    """Return what a target begins with. Raises CheckpointError for tokens that it has not."""
+    given = checkpoint.json(GENERATION_FILE)
+    without = given.get("no_timestamps_token_id")
+    languages = {name.strip("<|>"): token for name, token in (given.get("lang_to_id") or {}).items()}
+    try:
+        speech = Speech(
+            languages=languages if given.get("is_multilingual", bool(languages)) else {},
+            tasks=(given.get("task_to_id") or {}) if languages else {},
+            without_times=without,
+            most_first=given.get("max_initial_timestamp_index"),
+            previous=given.get("prev_sot_token_id"),
+            silence=None if without is None else without - 1,  # as the reference library has it
+        )
+    except ValidationError as error:
+        raise CheckpointError(f"{GENERATION_FILE}: must name tokens of languages and tasks by numbers") from error
+    if outside := [token for token in speech.named_tokens() if not 0 <= token < vocabulary]:
+        raise CheckpointError(f"{GENERATION_FILE}: token {outside[0]} is outside the vocabulary of {vocabulary}")
+    return speech
+
+
+def _aligned(checkpoint: Checkpoint, sizes: StackSizes) -> tuple[tuple[int, int], ...]:
+    """Return the heads that follow what is said: those that the checkpoint names, or those of the upper half.
+
+    Raises CheckpointError for others.
+    """
+    given = checkpoint.json(GENERATION_FILE).get("alignment_heads")
+    if given is None:
+        return tuple(product(range(sizes.layers // 2, sizes.layers), range(sizes.heads)))
+    heads = tuple((one[0], one[1]) for one in given if isinstance(one, list) and len(one) == 2)
+    known = set(product(range(sizes.layers), range(sizes.heads)))
+    if not heads or len(heads) != len(given) or not known.issuperset(heads):
+        raise CheckpointError(f"{GENERATION_FILE}: alignment_heads must be pairs of a layer and a head of it")
+    return heads
 
 
 WHISPER = WhisperFamily(

@@ -1,4 +1,4 @@
-"""Parsing of requests: inputs (the bytes of images, or texts) and options from a raw body, a form or JSON."""
+"""Parsing of requests: inputs (the bytes of images or sounds, or texts) and options from a raw body, a form or JSON."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from service.errors import Malformed, NotAcceptable, TooLarge, Unacceptable, Uns
 from service.explanations.query import Form
 from service.http.body_limits import check_announced
 from service.http.header_parameters import parse_parameters, split_value
-from service.inputs.encoded_images import check_image, decode_images
+from service.inputs.encoded_files import FileSort, decode_files
 from service.inputs.model_input import Pair, Text
 from service.options.attention import AttentionOptions
 from service.options.base import MOST_OPTION_CHARACTERS, MOST_OPTIONS, Options, parse
@@ -38,7 +38,7 @@ class ParsedRequest:
     """The inputs of a request, and its options as they were sent."""
 
     inputs: Sequence[bytes | Text]
-    """Encoded images, or texts."""
+    """Encoded images or sounds, or texts."""
     given: dict[str, object] = field(default_factory=dict)
     strings: bool = False
     """True if the options are strings of a query or form, False if they are JSON values."""
@@ -73,26 +73,26 @@ class ParsedRequest:
         return parse(AttentionOptions, flat, strings=self.strings) if flat or required else None
 
 
-async def read_images(request: Request, settings: Settings) -> ParsedRequest:
-    """Return the encoded images of a raw body, a form or a JSON document."""
+async def read_files(sort: FileSort, request: Request, settings: Settings) -> ParsedRequest:
+    """Return the encoded files of a raw body, a form or a JSON document."""
     kind, parameters = content_type(request)
     if kind == JSON:
         document = await read_json(request, parameters, settings.max_body_bytes, settings)
-        return ParsedRequest(await _decode_images(_required(document, "images"), settings), document)
+        return ParsedRequest(await _decode_files(sort, _required(document, sort.plural), settings), document)
     if kind == FORM:
-        return await _read_form(request, parameters, settings)
-    if kind == RAW or kind.startswith("image/"):
-        return ParsedRequest([await read_image(request, settings)], parse_query(request), strings=True)
+        return await _read_form(sort, request, parameters, settings)
+    if kind == RAW or kind.startswith(sort.media):
+        return ParsedRequest([await read_file(sort, request, settings)], parse_query(request), strings=True)
     raise Unsupported(
-        f"Content-Type: must be image/*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: image/png'"
+        f"Content-Type: must be {sort.media}*, {RAW}, {FORM} or {JSON}; with curl: -H 'Content-Type: {sort.example}'"
     )
 
 
-async def read_image(request: Request, settings: Settings) -> bytes:
-    """Return the encoded image that a body is. Raises Malformed for none, and TooLarge."""
+async def read_file(sort: FileSort, request: Request, settings: Settings) -> bytes:
+    """Return the encoded file that a body is. Raises Malformed for none, and TooLarge."""
     body = bytearray()
-    await read_body(request, settings.max_image_bytes, body.extend)
-    check_image(len(body), settings)
+    await read_body(request, getattr(settings, sort.most_bytes), body.extend)
+    sort.check(len(body), settings)
     return bytes(body)
 
 
@@ -105,7 +105,7 @@ async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
 def _required(document: dict[str, object], name: str) -> object:
     """Take what a document must have out of it. Raises Unacceptable if it is missing."""
     if name not in document:
-        takes = "images, a list of base64 strings" if name == "images" else "texts, a string or a list of strings"
+        takes = "texts, a string or a list of strings" if name == "inputs" else f"{name}, a list of base64 strings"
         raise Unacceptable(f"{name}: must be in the document; this model takes {takes}")
     return document.pop(name)
 
@@ -217,19 +217,20 @@ async def read_json(request: Request, parameters: str, limit: int, settings: Set
     return body.parse()
 
 
-async def _read_form(request: Request, parameters: str, settings: Settings) -> ParsedRequest:
+async def _read_form(sort: FileSort, request: Request, parameters: str, settings: Settings) -> ParsedRequest:
     """Return the files and fields of a form. Files that are too many are counted, so that they are refused as such."""
     boundary = _utf8_parameters(parameters, "a form").get("boundary", "")
-    body = FormBody(boundary, settings.max_images + 1 + MOST_OPTIONS)
+    most = getattr(settings, sort.most)
+    body = FormBody(boundary, most + 1 + MOST_OPTIONS)
     given = parse_query(request)
     await read_body(request, settings.max_body_bytes, body.add)
-    images: list[memoryview] = []
+    files: list[memoryview] = []
     fields = 0
     for part in body.parts():
-        if part.is_file or part.name == "image":  # a file may come without a name (RFC 7578, section 4.2)
-            if part.name != "image":
-                raise Unacceptable("form: files must be in the field image, given another")
-            images.append(part.content)
+        if part.is_file or part.name == sort.name:  # a file may come without a name (RFC 7578, section 4.2)
+            if part.name != sort.name:
+                raise Unacceptable(f"form: files must be in the field {sort.name}, given another")
+            files.append(part.content)
             continue
         fields += 1
         if fields > MOST_OPTIONS or len(part.content) > MOST_OPTION_CHARACTERS:
@@ -240,10 +241,10 @@ async def _read_form(request: Request, parameters: str, settings: Settings) -> P
             given[part.name] = str(part.content, "utf-8")
         except UnicodeDecodeError as error:
             raise Malformed("form: its fields must be UTF-8") from error
-    check_count("images", len(images), settings.max_images)
-    for image in images:
-        check_image(len(image), settings)
-    return ParsedRequest([bytes(image) for image in images], given, strings=True)
+    check_count(sort.plural, len(files), most)
+    for file in files:
+        sort.check(len(file), settings)
+    return ParsedRequest([bytes(file) for file in files], given, strings=True)
 
 
 def parse_query(request: Request) -> dict[str, object]:
@@ -255,12 +256,12 @@ def parse_query(request: Request) -> dict[str, object]:
     return dict(given)
 
 
-async def _decode_images(given: object, settings: Settings) -> list[bytes]:
-    """Return the images of a JSON document. Their number and sizes are checked before any is decoded."""
-    if not isinstance(given, list) or not all(isinstance(image, str) for image in given):
-        raise Unacceptable("images: must be a list of base64 strings")
-    check_count("images", len(given), settings.max_images)
-    return await decode_images("images: each", given, settings)
+async def _decode_files(sort: FileSort, given: object, settings: Settings) -> list[bytes]:
+    """Return the files of a JSON document. Their number and sizes are checked before any is decoded."""
+    if not isinstance(given, list) or not all(isinstance(file, str) for file in given):
+        raise Unacceptable(f"{sort.plural}: must be a list of base64 strings")
+    check_count(sort.plural, len(given), getattr(settings, sort.most))
+    return await decode_files(sort, f"{sort.plural}: each", given, settings)
 
 
 def check_count(subject: str, count: int, most: int) -> None:

@@ -1,6 +1,7 @@
 """How each sort of input is read, whatever the protocol: from bodies, strings of JSON, and bytes of tensors."""
 
 import base64
+import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -13,24 +14,26 @@ from service.api.reading.request_parsing import (
     check_count,
     parse_questions,
     parse_texts,
-    read_image,
-    read_images,
+    read_file,
+    read_files,
     read_questions,
     read_texts,
 )
 from service.errors import Malformed, Unacceptable, Unsupported
-from service.inputs.encoded_images import check_image, decode_images
+from service.inputs.encoded_files import IMAGE, SOUND, FileSort, decode_files
 from service.inputs.model_input import Text
 from service.repository.models.served_model import ServedModel
 from service.settings import Settings
 
 
-class Images:
-    """Encoded images; in JSON as base64."""
+class Files:
+    """Encoded images or sounds; in JSON as base64."""
 
-    name = "image"
-    """Of the tensor that must be given."""
-    read = staticmethod(read_images)
+    def __init__(self, sort: FileSort) -> None:
+        self._sort = sort
+        self.name = sort.name
+        """Of the tensor that must be given."""
+        self.read = functools.partial(read_files, sort)
 
     def most_bytes(self, settings: Settings) -> int:
         """Return the limit of bodies."""
@@ -38,38 +41,40 @@ class Images:
 
     def most(self, settings: Settings) -> int:
         """Return how many a request may have."""
-        return settings.max_images
+        most: int = getattr(settings, self._sort.most)
+        return most
 
     async def read_raw(self, request: Request, kind: str, settings: Settings) -> bytes | None:
-        """Return the image that a body is. One without a type is taken for one, since InferenceClient sends none."""
+        """Return the file that a body is. One without a type is taken for one, since InferenceClient sends none."""
         if kind == JSON:
             return None
-        if "content-type" in request.headers and kind != RAW and not kind.startswith("image/"):
+        media, one = self._sort.media, self._sort.one
+        if "content-type" in request.headers and kind != RAW and not kind.startswith(media):
             raise Unsupported(
-                f"Content-Type: must be image/*, {RAW} or {JSON}; with curl: -H 'Content-Type: image/png'"
+                f"Content-Type: must be {media}*, {RAW} or {JSON}; with curl: -H 'Content-Type: {self._sort.example}'"
             )
         if request.query_params:
-            raise Unacceptable("query: parameters of an image belong in a JSON document beside it, given in the query")
-        return await read_image(request, settings)
+            raise Unacceptable(f"query: parameters of {one} belong in a JSON document beside it, given in the query")
+        return await read_file(self._sort, request, settings)
 
     async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
-        """Return images from base64."""
-        images = inputs if isinstance(inputs, list) else [inputs]
-        if not all(isinstance(image, str) for image in images):
-            raise Unacceptable(f"inputs: must be an image in base64, or a list of them; the task is {task}")
-        check_count("inputs", len(images), settings.max_images)
-        return await decode_images("inputs: each", list(map(str, images)), settings)
+        """Return files from base64."""
+        files = inputs if isinstance(inputs, list) else [inputs]
+        if not all(isinstance(file, str) for file in files):
+            raise Unacceptable(f"inputs: must be {self._sort.one} in base64, or a list of them; the task is {task}")
+        check_count("inputs", len(files), self.most(settings))
+        return await decode_files(self._sort, "inputs: each", list(map(str, files)), settings)
 
     async def of_strings(
         self, name: str, content: str | None, texts: list[str], settings: Settings
     ) -> Sequence[bytes | Text]:
-        """Return images from base64, whatever `content` says."""
-        return await decode_images(f"{name}: each", texts, settings)
+        """Return files from base64, whatever `content` says."""
+        return await decode_files(self._sort, f"{name}: each", texts, settings)
 
     def of_bytes(self, name: str, elements: list[bytes], settings: Settings) -> Sequence[bytes | Text]:
-        """Return the images as they came."""
+        """Return the files as they came."""
         for element in elements:
-            check_image(len(element), settings)
+            self._sort.check(len(element), settings)
         return elements
 
 
@@ -128,8 +133,8 @@ def _of_base64(name: str, text: str) -> bytes:
         raise Malformed(f"{name}: must be base64, as its content_type says") from error
 
 
-Sort: TypeAlias = Images | Texts
-SORTS: dict[str, Sort] = {"image": Images(), "text": Texts()}
+Sort: TypeAlias = Files | Texts
+SORTS: dict[str, Sort] = {"image": Files(IMAGE), "text": Texts(), "sound": Files(SOUND)}
 """By the modality of an input's rule."""
 SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions()}
 """Of tasks whose inputs have a form of their own."""

@@ -1,4 +1,4 @@
-"""The decoder pool: images are decoded in processes that a hostile image may crash, hang or fill without harm.
+"""The decoder pool: images and sounds are decoded in processes that a hostile file may crash, hang or fill in vain.
 
 What they send is not trusted; `messages.py` checks it. A setting has threads decode instead, unconfined.
 """
@@ -13,17 +13,18 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import structlog
 
-from contract.input_rules import ImageRule
+from contract.input_rules import SoundRule
 from service.batching.admission import Backlog, Budget
 from service.batching.fair_queue import NOBODY, Caller
 from service.errors import NotReady, Refusal, Unacceptable, about_input
+from service.inputs.decoding import Decoded, Request, Rule
 from service.inputs.image_header import check_pixels, read_size
 from service.inputs.model_input import Picture, Pixels
 from service.inputs.sandbox.decoder_process import DecoderProcess, ForkServer, ForkServerError
 from service.inputs.sandbox.decoder_threads import DecoderThread, DecoderThreads
 from service.inputs.sandbox.fork_server import OUT_OF_MEMORY_STATUS
-from service.inputs.sandbox.messages import Request
 from service.inputs.sandbox.turn_queue import TurnQueue
+from service.inputs.sound_decoding import SUBJECT, announced_samples
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
@@ -59,28 +60,42 @@ CLOCK_FACTOR = 2
 """An image may take this many times its processor time by the clock."""
 PIXELS_PER_IMAGE = 1 << 18
 """What an image costs beside its pixels. A small one takes about as long as this number of pixels of a large one."""
+PIXELS_PER_SAMPLE = 16
+"""What a sample of a sound costs, in pixels: half a minute at another rate takes as long as a photograph."""
 QUEUE = "images"
 """The name of the pool's queue in metrics."""
 
 log = structlog.get_logger()
 
 
-class ImageRequest:
-    """The images of one request: they are admitted together, and take turns with the images of other requests."""
+class FileRequest:
+    """The images or sounds of one request: they are admitted together, and take turns with those of other requests."""
 
-    def __init__(self, pool: "DecoderPool", images: Sequence[bytes], max_pixels: int, own: int | None = None) -> None:
-        self._pool, self._images = pool, images
-        self.own = len(images) if own is None else own
-        """The number of images that the request is about; the one behind them is what they are compared with."""
-        self._pixels = [self._announced_pixels(number, max_pixels) for number in range(len(images))]
+    def __init__(
+        self,
+        pool: "DecoderPool",
+        files: Sequence[bytes],
+        settings: Settings,
+        own: int | None = None,
+        sound: SoundRule | None = None,
+    ) -> None:
+        """The files are sounds if a rule of sounds is given."""
+        self._pool, self._files = pool, files
+        self.own = len(files) if own is None else own
+        """The number of files that the request is about; the one behind them is what they are compared with."""
+        self._announced = []
+        for number, file in enumerate(files):
+            with about_input(number, self.own):
+                self._announced.append(_announced(file, sound, settings))
+        self._costs = [_cost(one, sound) for one in self._announced]
         self._held = 0
         self._caller = NOBODY
 
     @contextlib.contextmanager
     def permit(self, caller: Caller = NOBODY) -> Iterator[None]:
-        """Hold a part of the pool's budget for each image until it is decoded, or until the block ends. Raises Busy."""
+        """Hold a part of the pool's budget for each file until it is decoded, or until the block ends. Raises Busy."""
         budget = self._pool.budget
-        held = sum(map(_cost, self._pixels))
+        held = sum(self._costs)
         budget.take(held, caller)
         self._held, self._caller = held, caller
         try:
@@ -89,26 +104,22 @@ class ImageRequest:
             budget.give_back(self._held, caller)
             self._held = 0
 
-    async def decode(self, number: int, rule: ImageRule) -> Picture:
-        """Return the picture that a rule selects of an image.
+    async def decode(self, number: int, rule: Rule) -> Decoded:
+        """Return the picture that a rule selects of an image, or the samples of a sound.
 
-        Each image may be decoded once, inside of `permit`. Raises as `DecoderPool.decode` does.
+        Each file may be decoded once, inside of `permit`. Raises as `DecoderPool.decode` does.
         """
-        pixels = self._pixels[number]
-        if self._held < _cost(pixels):
-            raise RuntimeError("image: must be admitted before it is decoded")
-        picture = await self._pool.run(rule, self._images[number], pixels, self._caller)
-        self._pool.budget.give_back(_cost(pixels), self._caller)
-        self._held -= _cost(pixels)
-        return picture
-
-    def _announced_pixels(self, number: int, max_pixels: int) -> int:
-        with about_input(number, self.own):
-            return _announced_pixels(self._images[number], max_pixels)
+        cost = self._costs[number]
+        if self._held < cost:
+            raise RuntimeError("file: must be admitted before it is decoded")
+        decoded = await self._pool.run(rule, self._files[number], self._announced[number], self._caller)
+        self._pool.budget.give_back(cost, self._caller)
+        self._held -= cost
+        return decoded
 
 
 class DecoderPool:
-    """The decoders, processes or threads, each of which decodes one image at a time.
+    """The decoders, processes or threads, each of which decodes one file at a time.
 
     If all are busy, requests take turns.
     """
@@ -127,7 +138,7 @@ class DecoderPool:
             "pixels of images",
             settings.queue_pixels,
             Backlog(settings.request_seconds),
-            at_once=settings.decode_processes * _cost(settings.max_image_pixels),
+            at_once=settings.decode_processes * _cost(settings.max_image_pixels, None),
             less="send fewer or smaller images",
             even=True,
         )
@@ -146,20 +157,22 @@ class DecoderPool:
             self._metrics.queue_cost.labels(QUEUE).set(self.budget.held)
             self._metrics.queue_limit.labels(QUEUE).set(self.budget.room)
 
-    def request(self, images: Sequence[bytes], own: int | None = None) -> ImageRequest:
-        """Return the images of a request, none of which is decoded yet. It is about `own` of them, by default all.
+    def request(self, files: Sequence[bytes], own: int | None = None, sound: SoundRule | None = None) -> FileRequest:
+        """Return the files of a request, none of which is decoded yet. It is about `own` of them, by default all.
 
-        Raises TooLarge if the header of one announces too many pixels.
+        Raises TooLarge if the header of one announces too many pixels, or samples at the rate of `sound`.
         """
-        return ImageRequest(self, images, self._settings.max_image_pixels, own)
+        return FileRequest(self, files, self._settings, own, sound)
 
-    async def decode(self, data: bytes, rule: ImageRule) -> Picture:
-        """Return the picture that a rule selects of an image. If the caller is cancelled, its decoder is replaced.
+    async def decode(self, data: bytes, rule: Rule) -> Decoded:
+        """Return the picture that a rule selects of an image, or the samples of a sound.
+
+        If the caller is cancelled, its decoder is replaced.
 
         Raises as `decode_image` does, Busy if too many images wait, Unacceptable for an image that ends its decoder,
         and NotReady if no decoder can be started, or if the machine is too busy for it.
         """
-        request = self.request([data])
+        request = self.request([data], sound=rule if isinstance(rule, SoundRule) else None)
         with request.permit():
             return await request.decode(0, rule)
 
@@ -170,9 +183,11 @@ class DecoderPool:
         It is of a request that was admitted and whose other work is done. Whole images are large, so at most as many
         are held at a time as there are decoders; that also bounds what is decoded beside the budget.
         """
-        pixels = _announced_pixels(data, self._settings.max_image_pixels)
+        pixels = _announced(data, None, self._settings)
         async with self._whole_images:
-            yield (await self.run(None, data, pixels, caller)).pixels
+            whole = await self.run(None, data, pixels, caller)
+            if isinstance(whole, Picture):
+                yield whole.pixels
 
     async def close(self) -> None:
         """Kill the fork server and all decoders."""
@@ -185,22 +200,23 @@ class DecoderPool:
                 decoder.close()
         self._source.end_all()
 
-    async def run(self, rule: ImageRule | None, data: bytes, announced_pixels: int, caller: Caller) -> Picture:
-        """Decode an image, upright and whole without a rule, as soon as it is its turn among others."""
+    async def run(self, rule: Rule | None, data: bytes, announced: int, caller: Caller) -> Decoded:
+        """Decode a file, an image upright and whole without a rule, as soon as it is its turn among others."""
         self.start()
-        request, killed = Request(rule, self._settings.max_image_pixels, announced_pixels), False
+        request, killed = Request(rule, _most(rule, self._settings), announced), False
+        cost = _cost(announced, rule)
         # the decoder's own alarm comes first, unless it gets no processor or a hostile image has disarmed it
         seconds = CLOCK_FACTOR * self._settings.decode_seconds
         for _ in range(self._settings.decode_processes + 2):
-            decoder = await self._queue.get(_cost(announced_pixels), caller)
+            decoder = await self._queue.get(cost, caller)
             if decoder is None:
                 self._start_task(self._add_decoder())
                 continue
             cause: Cause | None = None
             start = time.monotonic()
             try:
-                picture = await decoder.decode(request, data, seconds)
-            except ConnectionError:  # it had ended while idle, or broken the protocol, which is not this image's fault
+                decoded = await decoder.decode(request, data, seconds)
+            except ConnectionError:  # it had ended while idle, or broken the protocol, which is not this file's fault
                 self._replace(decoder, "malformed" if decoder.unasked else None)
                 continue
             except Refusal:
@@ -217,32 +233,32 @@ class DecoderPool:
                 raise
             else:
                 spent = (time.monotonic() - start) / self._settings.decode_processes  # they work beside each other
-                self.budget.spent(_cost(announced_pixels), spent)
+                self.budget.spent(cost, spent)
                 self._put_back(decoder)
-                return picture
+                return decoded
             ended = await asyncio.shield(self._replace(decoder, cause))
-            # the end of the fork server is not the fault of the image, and a kill from outside hardly is
+            # the end of the fork server is not the fault of the file, and a kill from outside hardly is
             if ended == "nursery" or (ended == "killed" and not killed):
                 killed = killed or ended == "killed"
                 continue
-            raise self._refusal_for(ended)
-        raise NotReady("image: needs a decoder, none can be had now", seconds=1)
+            raise self._refusal_for(ended, _subject(rule))
+        raise NotReady(f"{_subject(rule)}: needs a decoder, none can be had now", seconds=1)
 
-    def _refusal_for(self, cause: Cause) -> Refusal:
-        """Return the refusal of an image that ended its decoder."""
+    def _refusal_for(self, cause: Cause, subject: str) -> Refusal:
+        """Return the refusal of a file that ended its decoder."""
         seconds = self._settings.decode_seconds
         if cause == "deadline":
-            return Unacceptable(f"image: must be decoded within {seconds:g} seconds, given one that takes longer")
+            return Unacceptable(f"{subject}: must be decoded within {seconds:g} seconds, given one that takes longer")
         if cause == "stalled":
             return NotReady(
-                f"image: needs a decoder for at most {CLOCK_FACTOR * seconds:g} seconds, this one took longer", 1
+                f"{subject}: needs a decoder for at most {CLOCK_FACTOR * seconds:g} seconds, this one took longer", 1
             )
         if cause == "killed":  # twice: a machine without memory ends decoders first, whatever they decode
-            return NotReady("image: needs a decoder, and two were ended by the system", 1)
+            return NotReady(f"{subject}: needs a decoder, and two were ended by the system", 1)
         if cause == "memory":
             most = self._settings.decode_bytes
-            return Unacceptable(f"image: must be decoded within {most} bytes of memory, given one that takes more")
-        return Unacceptable("image: must be one that can be decoded, given one that cannot")
+            return Unacceptable(f"{subject}: must be decoded within {most} bytes of memory, given one that takes more")
+        return Unacceptable(f"{subject}: must be one that can be decoded, given one that cannot")
 
     def _put_back(self, decoder: Decoder) -> None:
         if decoder.images < IMAGES_PER_PROCESS:
@@ -281,8 +297,22 @@ class DecoderPool:
         return task
 
 
+def _subject(rule: Rule | None) -> str:
+    return SUBJECT if isinstance(rule, SoundRule) else "image"
+
+
+def _most(rule: Rule | None, settings: Settings) -> int:
+    """Return the most pixels of an image, or samples of a sound at the rate of its rule."""
+    return int(settings.max_audio_seconds * rule.rate) if isinstance(rule, SoundRule) else settings.max_image_pixels
+
+
+def _announced(data: bytes, sound: SoundRule | None, settings: Settings) -> int:
+    """Return what the header of a file announces, or else the most. Raises TooLarge for more than that."""
+    most = _most(sound, settings)
+    return announced_samples(data, sound.rate, most) if sound else _announced_pixels(data, most)
+
+
 def _announced_pixels(data: bytes, max_pixels: int) -> int:
-    """Return the pixels that the header of an image announces, or else the most. Raises TooLarge for more than that."""
     size = read_size(data)
     if size is None:
         return max_pixels
@@ -291,5 +321,5 @@ def _announced_pixels(data: bytes, max_pixels: int) -> int:
     return max(width * height, 1)
 
 
-def _cost(pixels: int) -> int:
-    return pixels + PIXELS_PER_IMAGE
+def _cost(announced: int, rule: Rule | None) -> int:
+    return announced * (PIXELS_PER_SAMPLE if isinstance(rule, SoundRule) else 1) + PIXELS_PER_IMAGE

@@ -17,10 +17,10 @@ from pathlib import Path
 import structlog
 
 from service.child_processes import forbid_inspection
-from service.inputs.model_input import Picture
+from service.inputs.decoding import Decoded, Request
 from service.inputs.sandbox import seccomp
 from service.inputs.sandbox.fork_server import COMMAND
-from service.inputs.sandbox.messages import Answer, Request, request_head
+from service.inputs.sandbox.messages import Answer, request_head
 from service.settings import Settings
 
 log = structlog.get_logger()
@@ -62,13 +62,13 @@ class DecoderProcess:
         self._end = end
         self._connection = connection
         self._answer: Answer | None = None
-        self._picture: asyncio.Future[Picture] | None = None
+        self._decoded: asyncio.Future[Decoded] | None = None
         self._unsent = memoryview(b"")
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(connection, self._receive)  # once: to add it for each image would cost system calls
 
-    async def decode(self, request: Request, data: bytes, seconds: float) -> Picture:
-        """Return the picture that a request asks for of an image.
+    async def decode(self, request: Request, data: bytes, seconds: float) -> Decoded:
+        """Return what a request asks for of a file: the picture of an image, or a sound.
 
         Raises the Refusal of the image, ConnectionError if the decoder had ended before or is `unasked`, EOFError if it
         ends meanwhile, ValueError if its answer is malformed, and TimeoutError if it takes longer than `seconds`.
@@ -76,14 +76,14 @@ class DecoderProcess:
         if self.unasked:
             raise ConnectionResetError
         self._answer = Answer(request)
-        self._picture = self._loop.create_future()
+        self._decoded = self._loop.create_future()
         self._send(request_head(request, len(data)), data)
         alarm = self._loop.call_later(seconds, self._finish, TimeoutError())
         try:
-            return await self._picture
+            return await self._decoded
         finally:
             alarm.cancel()
-            self._picture = None  # an idle decoder keeps no image
+            self._decoded = None  # an idle decoder keeps no image
 
     def close(self) -> None:
         """Close the connection."""
@@ -122,7 +122,7 @@ class DecoderProcess:
                 self.unasked = bool(self._connection.recv(1))
             self._loop.remove_reader(self._connection)
             return
-        result: Picture | Exception | None
+        result: Decoded | Exception | None
         try:
             count = self._connection.recv_into(self._answer.rest)
             result = self._answer.add(count) if count else EOFError()
@@ -137,16 +137,16 @@ class DecoderProcess:
                 result = ValueError("answer: must come after the whole image was sent")
             self._finish(result)
 
-    def _finish(self, result: Picture | Exception) -> None:
-        """Return the picture to whoever waits for it, or raise the error there."""
+    def _finish(self, result: Decoded | Exception) -> None:
+        """Return it to whoever waits for it, or raise the error there."""
         self._answer = None
         self.images += 1
-        if not self._picture or self._picture.done():
+        if not self._decoded or self._decoded.done():
             return
         if isinstance(result, Exception):
-            self._picture.set_exception(result)
+            self._decoded.set_exception(result)
         else:
-            self._picture.set_result(result)
+            self._decoded.set_result(result)
 
 
 class ForkServer:

@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from PIL import Image
 
 from service.errors import Refusal
-from service.inputs.image_preprocessing import decode_image
-from service.inputs.model_input import Picture
-from service.inputs.sandbox.messages import Request
+from service.inputs.decoding import Decoded, Request, decode
 from service.settings import Settings
 
 FAILED_STATUS = 1 << 8
@@ -27,15 +25,15 @@ class DecoderThread:
 
     def __init__(self, threads: ThreadPoolExecutor, free: asyncio.Semaphore) -> None:
         self._threads, self._free = threads, free
-        self._work: asyncio.Future[Picture] | None = None
+        self._work: asyncio.Future[Decoded] | None = None
 
-    async def decode(self, request: Request, data: bytes, seconds: float) -> Picture:
-        """Return the picture that a request asks for of an image.
+    async def decode(self, request: Request, data: bytes, seconds: float) -> Decoded:
+        """Return what a request asks for of a file.
 
-        Raises the Refusal of the image, EOFError if it cannot be decoded for another reason, and TimeoutError if it
+        Raises the Refusal of the file, EOFError if it cannot be decoded for another reason, and TimeoutError if it
         takes longer than `seconds`.
         """
-        self._work = asyncio.get_running_loop().run_in_executor(self._threads, decode_image, data, *request)
+        self._work = asyncio.get_running_loop().run_in_executor(self._threads, decode, data, request)
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(self._work)
@@ -58,7 +56,7 @@ class DecoderThread:
         """Return the wait status of what cannot decode its image."""
         return FAILED_STATUS
 
-    def _free_thread(self, work: "asyncio.Future[Picture]") -> None:
+    def _free_thread(self, work: "asyncio.Future[Decoded]") -> None:
         if not work.cancelled():
             work.exception()  # else the loop would log that nobody asked for it
         self._free.release()

@@ -1,9 +1,9 @@
-"""The fork server: it forks the decoder processes, which decode images, and kills them.
+"""The fork server: it forks the decoder processes, which decode images and sounds, and kills them.
 
 It runs as `python -m service.inputs.sandbox.fork_server`, and imports numpy, Pillow, pydantic and what they need. A
 decoder process cannot open, write, remove or rename a file, open a socket, start, signal or read another process, or
 take more memory than it is given. An alarm ends it once an image has taken too much processor time, in the middle of C
-code too. So whatever a hostile image does to libjpeg, libtiff, dav1d, zlib or Pillow ends with that decoder process.
+code too. So whatever a hostile file does to libjpeg, libtiff, dav1d, libsndfile, zlib or Pillow ends with that process.
 
 The protocol: every command is one 32-bit integer. 0, sent with a socket, forks a decoder and is answered with its pid,
 or -1 on failure. Any other number is the pid of a decoder to kill, and is answered with its wait status (`waitpid`).
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from PIL import ExifTags, Image
 
-from contract.input_rules import ImageRule
+from contract.input_rules import ImageRule, SoundRule
 from service.child_processes import (
     SET_DUMPABLE,
     SET_NO_NEW_PRIVILEGES,
@@ -32,24 +32,24 @@ from service.child_processes import (
     prctl,
 )
 from service.errors import Refusal
+from service.inputs.decoding import Request, decode
 from service.inputs.image_kinds import FORMATS
-from service.inputs.image_preprocessing import decode_image
 from service.inputs.sandbox import seccomp
 from service.inputs.sandbox.messages import (
     REQUEST_HEADER,
-    Request,
-    picture_answer,
+    decoded_answer,
     read_rule,
     refusal_answer,
     rule_json,
 )
+from service.inputs.sound_decoding import sounds_to_try
 
 COMMAND = struct.Struct("!i")
 """A command to the fork server, and its answer."""
 OUT_OF_MEMORY_STATUS = 3
 """Exit status of a decoder that ran out of memory."""
 READ_BYTES = 256 << 10
-"""An image of at most this number of bytes is read at once."""
+"""A file of at most this number of bytes is read at once."""
 
 DENIED_RESOURCES = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC)
 
@@ -114,14 +114,14 @@ def _fork(work: Callable[[], None]) -> int:
 
 
 def _decode(control: socket.socket, connection: socket.socket, seconds: float, most_bytes: int) -> None:
-    """Decode images until the connection closes."""
+    """Decode files until the connection closes."""
     control.close()
     _confine(most_bytes)
     requests = connection.makefile("rb", READ_BYTES)
     while header := requests.read(REQUEST_HEADER.size):
-        rule_bytes, image_bytes, max_pixels, announced_pixels = REQUEST_HEADER.unpack(header)
-        request = Request(read_rule(requests.read(rule_bytes)), max_pixels, announced_pixels)
-        data = requests.read(image_bytes)
+        rule_bytes, file_bytes, most, announced = REQUEST_HEADER.unpack(header)
+        request = Request(read_rule(requests.read(rule_bytes)), most, announced)
+        data = requests.read(file_bytes)
         # processor time, so that a busy machine makes no image hostile; the default action of SIGPROF ends the process
         signal.setitimer(signal.ITIMER_PROF, seconds)
         answer = _answer(request, data)
@@ -130,9 +130,9 @@ def _decode(control: socket.socket, connection: socket.socket, seconds: float, m
 
 
 def _answer(request: Request, data: bytes) -> bytes:
-    """Return the answer for an image."""
+    """Return the answer for a file."""
     try:
-        return picture_answer(decode_image(data, *request))
+        return decoded_answer(decode(data, request))
     except Refusal as refusal:
         return refusal_answer(refusal)
 
@@ -185,6 +185,9 @@ def _warm_up() -> None:
             pixels = page.width * page.height
             for data in (file.getvalue(), file.getvalue()[:-20], b""):
                 _answer(Request(read_rule(rule_json(rule)), pixels, pixels), data)
+    sound = SoundRule(rate=16_000, samples=16_000, frames=50)
+    for data in sounds_to_try():
+        _answer(Request(read_rule(rule_json(sound)), sound.samples, sound.samples), data)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def _queries(manifest: Manifest, method: Method) -> list[AttentionQuery]:
     """Return queries of a method: one, or one for each baseline, at a single point of the path."""
     options = AttentionOptions(method=method)
     if METHODS[method].by_gradient and explains(manifest) == "embedding":
-        options = options.model_copy(update={"against": Against(manifest.inputs[0].modality, "")})
+        options = options.model_copy(update={"against": Against("id", "")})
     if not METHODS[method].path:
         return [resolve(options, manifest)]
     paths = [options.model_copy(update={"baseline": one, "steps": 1}) for one in baselines_of(manifest)]

@@ -225,7 +225,7 @@ class Generator(ServedModel):
             {**source.special, "target": special},
             source.tokens,
             source.picture,
-            source.start,
+            start=source.start,
         )
 
     def targets_of(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> list[Target]:
