@@ -197,6 +197,24 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     return tokens, sum(size(one) * count for one, count in zip(lengths, runs, strict=True))
 
 
+def check_explained(
+    state: State, served: Generator, query: AttentionQuery, item: ModelInput, target: int, space: Space
+) -> int:
+    """Return the bytes of maps that explaining a target of so many tokens computes.
+
+    Raises TooLarge for an answer that would become too large, that takes too much memory, or cannot be drawn.
+    """
+    lengths = served.lengths(cost_of(item.lengths), target)
+    targets = query.count_targets(target)
+    check_size(query, [lengths], [targets], state.settings.max_answer_bytes)
+    served.check_run(query, [lengths])
+    check_picture(query, lengths, item.picture, targets, space)
+    runs = targets * query.runs + query.diagnosed_apart + sum(evaluation_cost(served, query))
+    check_runs(runs, query)
+    size = served.footprint.gradient if query.by_gradient else served.footprint.maps
+    return size(lengths) * runs
+
+
 async def _decode(served: Generator, prompt: Prompt, query: AttentionQuery | None, space: Space) -> ModelInput:
     """Return the decoded input. Raises what decoding does, and TooLarge for a picture that cannot be drawn of it."""
     item = await prompt.pending.decode()

@@ -144,7 +144,7 @@ class DecodeLoop:
         already: they fail. A target for which it is not given may start again to make room for others.
         """
         future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
-        first, position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
+        first, position = (int(source["source"][-1]), len(source["source"]) - 1) if start is None else (start, 0)
         job = Job(source, size, first, position, search, limit, future, grew, caller)
         self._wait(job)
         self._arrived.set()

@@ -126,6 +126,33 @@ def _force(scores: LogProbabilities, token: int) -> None:
     scores[:, token] = 0.0
 
 
+def _obey_times(scores: LogProbabilities, step: Step) -> None:
+    """Forbid times that do not come in pairs, in order, or late at first; and words where a time is likelier.
+
+    As `WhisperTimeStampLogitsProcessor` of the transformers library has it (Radford et al. 2023, section 2.3).
+    """
+    speech = step.rules.speech
+    if speech is None or speech.first_time is None:
+        return
+    first = speech.first_time
+    scores[:, speech.without_times] = -np.inf
+    if not step.length:
+        scores[:, :first] = -np.inf
+        if speech.most_first is not None:
+            scores[:, first + speech.most_first + 1 :] = -np.inf
+    for row, one in zip(scores, step.live, strict=True):
+        last_is_time = len(one.tokens) > 0 and one.tokens[-1] >= first
+        if last_is_time and (len(one.tokens) < 2 or one.tokens[-2] >= first):
+            row[first:] = -np.inf
+        elif last_is_time:
+            row[: min(step.rules.ends, default=first)] = -np.inf
+        if times := [token for token in one.tokens if token >= first]:
+            paired = last_is_time and len(one.tokens) > 1 and one.tokens[-2] < first
+            row[first : times[-1] + (not paired)] = -np.inf
+        if np.logaddexp.reduce(row[first:]) > row[:first].max():
+            row[:first] = -np.inf
+
+
 def _force_an_end(scores: LogProbabilities, step: Step) -> None:
     """Leave the end if no row has a token left. Raises Unacceptable where the model has none."""
     if scores.max() != -np.inf:
@@ -176,6 +203,7 @@ PROCESSORS = (
         lambda step: step.is_first_chosen and step.rules.suppressed_first,
         lambda scores, step: _forbid(scores, step.rules.suppressed_first),
     ),
+    Processor(lambda step: step.rules.speech, _obey_times),
     Processor(lambda step: True, _force_an_end, always=True),
     Processor(lambda step: step.forced is not None, lambda scores, step: _force(scores, step.forced or 0)),
     Processor(lambda step: step.rules.renormalized, _renormalize),

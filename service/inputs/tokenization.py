@@ -201,6 +201,11 @@ class TextTokenizer:
             return entry
         return ids[0] if len(ids) == 1 and not self.is_unknown(ids[0]) else entry
 
+    def tokens_of(self, text: str) -> list[int]:
+        """Return the tokens of a text, without special ones."""
+        found: list[int] = _encoded(self._tokenizer, [text], special=False).ids
+        return found
+
     def spellings(self, word: str) -> set[tuple[int, ...]]:
         """Return the tokens of a word, alone and behind a space; none where the vocabulary cannot write it."""
         found = {tuple(_encoded(self._tokenizer, [text], special=False).ids) for text in (word, f" {word.lstrip()}")}

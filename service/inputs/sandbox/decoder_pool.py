@@ -83,11 +83,12 @@ class FileRequest:
         self._pool, self._files = pool, files
         self.own = len(files) if own is None else own
         """The number of files that the request is about; the one behind them is what they are compared with."""
-        self._announced = []
+        self.announced: list[int] = []
+        """What the headers announce: pixels, or samples at the rate of the rule."""
         for number, file in enumerate(files):
             with about_input(number, self.own):
-                self._announced.append(_announced(file, sound, settings))
-        self._costs = [_cost(one, sound) for one in self._announced]
+                self.announced.append(_announced(file, sound, settings))
+        self._costs = [_cost(one, sound) for one in self.announced]
         self._held = 0
         self._caller = NOBODY
 
@@ -112,7 +113,7 @@ class FileRequest:
         cost = self._costs[number]
         if self._held < cost:
             raise RuntimeError("file: must be admitted before it is decoded")
-        decoded = await self._pool.run(rule, self._files[number], self._announced[number], self._caller)
+        decoded = await self._pool.run(rule, self._files[number], self.announced[number], self._caller)
         self._pool.budget.give_back(cost, self._caller)
         self._held -= cost
         return decoded

@@ -35,6 +35,7 @@ from service.repository.models.generator import Generator
 from service.repository.models.graph_controls import controls_of
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
+from service.repository.models.transcriber import Transcriber
 from service.runtime.device import Device
 from service.telemetry.tracing import SILENT
 
@@ -73,6 +74,9 @@ async def _answer(served: ServedModel, enough: float) -> None:
                 _show((await explain(served, item, query, text, NOBODY, other))[1])
     elif isinstance(served, Generator):
         lanes.decode_loop = _DirectLoop(served)
+        if isinstance(served, Transcriber):
+            lanes.hearing_lane = _Direct(served._run_hearing)
+            served.sessions["align"].warm_up(served.longest())
         options = GenerateOptions(max_new_tokens=min(2, served.limit(GenerateOptions(), _size(served, item))))
         target = (await served.generate(item, options)).tokens
         served.target_tokenizer.decode(target)
@@ -186,7 +190,7 @@ class _DirectLoop:
         start: int | None = None,
     ) -> Hypothesis:
         """Return the target of a source, as `DecodeLoop.generate` does."""
-        first, position = (int(source["source"][-1]), size - 1) if start is None else (start, 0)
+        first, position = (int(source["source"][-1]), len(source["source"]) - 1) if start is None else (start, 0)
         future: asyncio.Future[Hypothesis] = asyncio.get_running_loop().create_future()
         job = Job(source, size, first, position, search, limit, future, None)
         self._loop._join([job])

@@ -75,7 +75,9 @@ class Batches:
             return 1
         if (self._device != "cpu" or self._manifest.width is None) and not self._words:
             return len(items)
-        tokens = max(sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target")) for item in items)
+        tokens = max(
+            sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target", "frame")) for item in items
+        )
         return max(1, self.tokens_at_once(role) // tokens)
 
     def tokens_at_once(self, role: Role) -> int:

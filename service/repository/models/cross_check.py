@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.generation import LIKELIEST, TOKENS, Generation
-from contract.input_rules import ImageRule
+from contract.input_rules import ImageRule, SoundRule
 from contract.manifest import (
     BASELINE,
     BOX_NUMBERS,
@@ -61,6 +61,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield from _faults_of_detection(manifest, manifest.detection, attention)
     if manifest.image:
         yield from _faults_of_image(manifest.image, attention.inputs)
+    if manifest.sound:
+        yield from _faults_of_sound(manifest.sound, attention.inputs)
     for kind in manifest.attention:
         port = next(one for one in attention.outputs if one.name == kind.name)
         yield from _faults_of_kind(kind, port, manifest.image)
@@ -144,6 +146,14 @@ def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]
         yield f"must have images of {_times(taken)}, as the graph takes, given {_times(shape)}"
 
 
+def _faults_of_sound(rule: SoundRule, inputs: tuple[Port, ...]) -> Iterator[str]:
+    taken = next((one.axes[1:] for one in inputs if one.name == "samples"), ())
+    if taken != (rule.samples,):
+        yield f"must have sounds of {_times(taken)} samples, as the graph takes, given {rule.samples}"
+    if rule.samples % rule.frames:
+        yield f"must have frames of as many samples each, given {rule.frames} of {rule.samples}"
+
+
 def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[str]:
     if kind.prefix < 0:
         yield f"must have a prefix of 0 or more, given {kind.prefix}"
@@ -186,7 +196,11 @@ def _faults_of_caches(generation: Generation, graphs: Mapping[Role, Graph]) -> I
         yield "must have the caches that the graph of decode returns, given others"
     if not {one.past for one in generation.caches} <= {port.name for port in graphs["decode"].inputs}:
         yield "must have the caches that the graph of decode takes, given others"
-    encoded = generation.memory if generation.start is not None else [one.past for one in generation.caches]
+    hears = "hear" in graphs
+    if hears and set(generation.memory) != {port.name for port in graphs["hear"].outputs}:
+        yield "must have the memory that the graph of hear returns, given another"
+    begins = hears or generation.start is None
+    encoded = [one.past for one in generation.caches] if begins else generation.memory
     if set(encoded) != {port.name for port in graphs["encode"].outputs}:
         yield "must have the memory that the graph of encode returns, or no start token if it returns caches"
 

@@ -1,12 +1,13 @@
 """Models that generate text, token by token: from a text or an image, or in continuation of a text."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.generation import Generation
-from contract.manifest import KindName
+from contract.manifest import KindName, Role, Task
 from contract.names import listed
 from service.batching.admission import Backlog, Budget
 from service.batching.fair_queue import NOBODY, Caller
@@ -31,9 +32,9 @@ from service.telemetry.tracing import Tracer
 class Generator(ServedModel):
     """A model of a task that generates: a text from another or from an image, or one that continues another."""
 
-    tasks = ("text-generation", "text2text-generation", "image-to-text")
-    endpoints = ("generate", "attention")
-    roles = ("encode", "decode", "attention")
+    tasks: ClassVar[tuple[Task, ...]] = ("text-generation", "text2text-generation", "image-to-text")
+    endpoints: tuple[str, ...] = ("generate", "attention")
+    roles: ClassVar[tuple[Role, ...]] = ("encode", "decode", "attention")
     decode_loop: DecodeLoop
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:

@@ -11,9 +11,10 @@ from service.repository.models.sequence_classifier import SequenceClassifier
 from service.repository.models.served_model import ServedModel
 from service.repository.models.sparse_embedder import SparseEmbedder
 from service.repository.models.tagger import Tagger
+from service.repository.models.transcriber import Transcriber
 
 CLASSES: tuple[type[ServedModel], ...] = (
-    Classifier, Embedder, SparseEmbedder, MaskFiller, Tagger, Extractor, Detector, Generator,
+    Classifier, Embedder, SparseEmbedder, MaskFiller, Tagger, Extractor, Detector, Generator, Transcriber,
 )  # fmt: skip
 TASKS = {task: served for served in CLASSES for task in served.tasks}
 

@@ -1,0 +1,135 @@
+"""Speech: what was said in a sound, with the seconds in which it was."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import numpy as np
+from starlette.responses import Response
+
+from service.answering.call import Answered, Call
+from service.answering.transcriptions import transcribe
+from service.api.pipelines.asked import Asked
+from service.api.reading.request_parsing import ParsedRequest
+from service.api.tasks.answers import Answer, document
+from service.api.tasks.task import Json, Task
+from service.api.tasks.tensors import Output, Row
+from service.errors import Unacceptable
+from service.http.server_sent_events import event
+from service.options.base import RequestOptions
+from service.options.transcription import TranscribeOptions
+from service.repository.models.transcriber import Segment, Transcriber, Transcript
+from service.store.stored_request import StoredRequest
+
+
+class Transcription(Task[Transcriber]):
+    """What was said in a sound."""
+
+    endpoint = "transcribe"
+    model = Transcriber
+    about = "Write what was said in every sound, with times if asked for; with `stream`, send segments as they come."
+
+    def options(self, served: Transcriber) -> type[RequestOptions]:
+        """Return the options of transcription."""
+        return TranscribeOptions
+
+    def attention_options(self, served: Transcriber) -> type[RequestOptions]:
+        """Return the same: attention is of what is written."""
+        return TranscribeOptions
+
+    def stored_options(self, served: Transcriber, stored: StoredRequest, parsed: ParsedRequest) -> RequestOptions:
+        """Return the options of a request, since what was written is known."""
+        return TranscribeOptions(priority=parsed.options(RequestOptions).priority)
+
+    async def answer(self, call: Call[Transcriber], options: RequestOptions) -> Response:
+        """Transcribe."""
+        own = _own(options)
+        return await transcribe(call, own, shown(own), Answer(call, own), SegmentEvents(call.served))
+
+    async def attend(
+        self, call: Call[Transcriber], options: RequestOptions, stored: StoredRequest | None = None
+    ) -> Response:
+        """Transcribe, or take the stored targets, and explain them."""
+        targets = stored.targets if stored else None
+        return await transcribe(call, _own(options), None, Answer(call, options), targets=targets)
+
+    async def answer_pipeline(self, asked: Asked, served: Transcriber) -> Response:
+        """Return what was said, with chunks if times are asked for."""
+        raise Unacceptable("pipeline: is not served for sounds yet")
+
+    def outputs(self, served: Transcriber) -> list[Output]:
+        """Return the text and the language."""
+        return [
+            Output("text", "BYTES", (-1, 1)),
+            Output("language", "BYTES", (-1, 1)),
+            Output("duration", "FP32", (-1, 1)),
+        ]
+
+    async def infer(
+        self, call: Call[Transcriber], options: RequestOptions, respond: Callable[[Answered[Row]], Awaitable[Response]]
+    ) -> Response:
+        """Transcribe, as rows of tensors."""
+
+        def row(transcript: Transcript) -> Row:
+            return {
+                "text": transcript.text.encode(),
+                "language": (transcript.language or "").encode(),
+                "duration": np.array([transcript.duration], np.float32),
+            }
+
+        return await transcribe(call, _own(options), row, respond)
+
+
+def _own(options: RequestOptions) -> TranscribeOptions:
+    assert isinstance(options, TranscribeOptions)  # noqa: S101 # its own
+    return options
+
+
+def shown(options: TranscribeOptions) -> Callable[[Transcript], Json]:
+    """Return what shows what was said, with words or segments as the options ask."""
+
+    def show(transcript: Transcript) -> Json:
+        found: Json = {
+            "text": transcript.text,
+            "language": transcript.language,
+            "duration": round(transcript.duration, 3),
+        }
+        if options.timestamps == "word":
+            found["words"] = [word.json() for word in transcript.words]
+        if options.timestamps != "none":
+            found["segments"] = [of_segment(one) for one in transcript.segments]
+        return found
+
+    return show
+
+
+def of_segment(segment: Segment) -> Json:
+    """Return a segment as an answer holds it."""
+    return {
+        "start": round(segment.start, 2),
+        "end": round(segment.end, 2),
+        "text": segment.text,
+        "log_probability": segment.log_probability,
+        "no_speech_probability": segment.silent,
+        "compression_ratio": segment.compression,
+        "temperature": segment.temperature,
+    }
+
+
+@dataclass(frozen=True)
+class SegmentEvents:
+    """Writes the events `segment`, `done` and `error` of a stream."""
+
+    served: Transcriber
+
+    def segment(self, heard: Segment) -> bytes:
+        """Return the event of a segment."""
+        words = {"words": [word.json() for word in heard.words]} if heard.words else {}
+        return event("segment", of_segment(heard) | words)
+
+    def done(self, answered: Answered[dict[str, object]]) -> bytes:
+        """Return the last event, with the whole answer."""
+        return event("done", document(self.served, answered))
+
+    def failed(self, status: int, detail: str) -> bytes:
+        """Return the event of a failure."""
+        return event("error", {"status": status, "detail": detail})
