@@ -160,14 +160,19 @@ class TextRule(Part):
 class SoundRule(Part):
     """How a sound becomes the graph's float32 samples (sample), from -1 to 1; the graph makes frames of them.
 
-    It is the mean of its channels at `rate` samples a second, with silence behind it up to `samples`.
+    It is the mean of its channels at `rate` samples a second, with silence behind it up to `samples`. On each side of
+    these are `side` more, which the first and last frames reach into: what was there, or the mirrored end of the sound.
     """
 
     modality: Literal["sound"] = "sound"
     name: InputName = "sound"
     rate: Size = Field(description="samples a second")
-    samples: Size = Field(description="that the graph takes")
-    frames: Size = Field(description="that these become")
+    samples: Size = Field(description="that are heard at once")
+    side: int = Field(0, ge=0, description="samples on each side of these")
+    hop: Size = Field(
+        description="samples from one frame of the spectrum to the next, of which the model makes `frames`"
+    )
+    frames: Size = Field(description="of which attention is")
 
     @property
     def seconds(self) -> float:

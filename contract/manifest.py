@@ -30,6 +30,9 @@ Role = Literal[
 GENERATING: tuple[Role, ...] = ("hear", "encode", "decode", "align")
 """The roles that only models that generate have, of which the first and the last are of models that hear."""
 
+KEPT = "kept"
+"""The input of the graph `hear` that says how many frames of the spectrum are kept, (batch); the others are 0."""
+
 ALIGNED = "aligned"
 """What the graph `align` returns: the weights of some heads that attend to frames, (batch, head, target, frame)."""
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
+from contract.manifest import KEPT
 from export.checks.comparison import (
     Array,
     Ledger,
@@ -86,7 +87,8 @@ def compare_cached_with_uncached(
     begins = any(port.name == generation.caches[0].past for port in encoding[-1].outputs)
     first = target.shape[1] // 2 if begins else 0
     fed = {name: tensor.numpy() for name, tensor in given.items()} | ({"source": target[:, :first]} if first else {})
-    state = dict(fed)
+    every = source.sound.samples // source.sound.hop if source.sound else 0
+    state = {**fed, KEPT: np.full(sizes["batch"], every)}
     for plan in encoding:
         found = run(plan, open_session(plan.role), [state[port.name] for port in plan.inputs])
         state |= zip((port.name for port in plan.outputs), found, strict=True)

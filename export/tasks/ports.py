@@ -32,7 +32,7 @@ NAMES: dict[Task, str] = {"feature-extraction": EMBEDDINGS, "sparse-embedding": 
 PlanMaker: TypeAlias = Callable[[Traced, Plan, list[Kind], dict[str, int]], Plan]
 """Plans a graph of the kinds that it explains; the last argument gives the lengths of the axes that never vary."""
 
-EMBEDDED = ("pixels", "source", "target")
+EMBEDDED = ("pixels", "samples", "source", "target")
 """The inputs that are embedded: those that a baseline has in a form of its own."""
 
 SELECTION_CONTROLS = ("layers", "rows", "heads")

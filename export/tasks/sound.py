@@ -5,10 +5,18 @@ from typing import Any
 
 from contract.generation import Generation
 from contract.input_rules import SoundRule
-from contract.manifest import ALIGNED, GRADIENT_METHODS, Port
+from contract.manifest import ALIGNED, GRADIENT_METHODS, KEPT, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
-from export.tasks.ports import MAX_VERIFIED_TOKENS, attention_kind, base_plan, derived_plans, float_port, token_port
+from export.tasks.ports import (
+    MAX_VERIFIED_TOKENS,
+    attention_kind,
+    base_plan,
+    derived_plans,
+    float_port,
+    index_port,
+    token_port,
+)
 from export.traced.sound import TracedWhisper, WhisperAlign, WhisperDecode, WhisperEncode, WhisperHear
 from model.architectures.whisper import Whisper, WhisperConfig
 from model.parts.sound import LogMel
@@ -40,7 +48,8 @@ def speech_to_text(
     )
     sizes = {"frame": config.frames}
     bounds: UpperBounds = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
-    samples = Port(name="samples", dtype="float32", axes=("batch", sound.samples))
+    samples = Port(name="samples", dtype="float32", axes=("batch", sound.samples + 2 * sound.side))
+    spectra: UpperBounds = {KEPT: sound.samples // sound.hop + 1}
     traced = TracedWhisper(model, kinds, frames)
     logits = float_port("logits", "batch", "target", config.vocabulary)
     base = base_plan(traced, (samples, token_port("target")), (logits,), sizes, width, bounds)
@@ -62,7 +71,7 @@ def speech_to_text(
         base=base,
         plans=(
             *derived_plans(traced, base, sizes),
-            Plan("hear", WhisperHear(model, frames), (samples,), memory, encoder.layers),
+            Plan("hear", WhisperHear(model, frames), (samples, index_port(KEPT)), memory, encoder.layers, spectra),
             # the last block need not attend
             Plan(
                 "encode",

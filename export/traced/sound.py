@@ -38,16 +38,16 @@ class TracedWhisper(Traced):
 
 
 class WhisperHear(nn.Module):
-    """Samples -> crossed keys and values of every decoder block."""
+    """Samples, and how many frames of the spectrum are kept -> crossed keys and values of every decoder block."""
 
     def __init__(self, model: Whisper, frames: LogMel) -> None:
         super().__init__()
         self.model = model
         self.frames = frames
 
-    def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, samples: Tensor, kept: Tensor) -> tuple[Tensor, ...]:
         """Return key, value, ... of each block."""
-        remembered, _ = self.model.hear(self.frames(samples.to(self.frames.waves.dtype)))
+        remembered, _ = self.model.hear(self.frames(samples.to(self.frames.waves.dtype), kept))
         return tuple(chain(*remembered))
 
 

@@ -68,13 +68,18 @@ class LogMel(nn.Module):
         self.register_buffer("waves", torch.tensor(waves[:, None], dtype=torch.float32), persistent=False)
         self.register_buffer("filters", torch.tensor(mel_filters(sizes), dtype=torch.float32), persistent=False)
 
-    def forward(self, samples: Tensor) -> Tensor:
-        """Take samples (batch, sample) from -1 to 1 -> frames (batch, band, sample / hop)."""
-        side = self.sizes.window // 2
-        padded = F.pad(samples[:, None], (side, side), mode="reflect")
-        parts = F.conv1d(padded, self.waves, stride=self.sizes.hop)[..., :-1]  # (batch, 2 x frequency, frame)
+    def forward(self, samples: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Take samples (batch, side + sample + side) from -1 to 1 -> frames (batch, band, sample / hop).
+
+        The sides, half a window each, are what is before and behind; frames from `kept` (batch) on are 0.
+        """
+        parts = F.conv1d(samples[:, None], self.waves, stride=self.sizes.hop)[..., :-1]  # (batch, 2 x frequency, frame)
         real, imaginary = parts.chunk(2, dim=1)
         power = self.filters @ (real * real + imaginary * imaginary)
         logarithm = power.clamp(min=SMALLEST_POWER).log10()
         loudest = logarithm.amax(dim=(1, 2), keepdim=True)
-        return (torch.maximum(logarithm, loudest - 8.0) + 4.0) / 4.0
+        frames = (torch.maximum(logarithm, loudest - 8.0) + 4.0) / 4.0
+        if kept is None:
+            return frames
+        heard = torch.arange(frames.shape[-1], device=frames.device) < kept[:, None]
+        return frames * heard[:, None].to(frames.dtype)

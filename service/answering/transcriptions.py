@@ -18,7 +18,8 @@ from service.http.server_sent_events import EventStream
 from service.inputs.model_input import ModelInput
 from service.options.transcription import TranscribeOptions
 from service.repository.explaining.explain import explain_generated
-from service.repository.models.transcriber import Segment, Transcriber, Transcript
+from service.repository.models.transcriber import Transcriber
+from service.repository.models.transcript import Segment, Transcript
 from service.store.stored_request import StoredRequest
 
 T = TypeVar("T")

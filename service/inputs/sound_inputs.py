@@ -8,6 +8,8 @@ import numpy as np
 
 from contract.artifact import Artifact
 from contract.input_rules import SoundRule
+from contract.manifest import KEPT
+from service.arrays import Array
 from service.inputs.decoding import Decoded
 from service.inputs.model_input import ModelInput, Sound
 
@@ -37,12 +39,27 @@ class SoundInputs:
         return self.sound_input(decoded)
 
     def sound_input(self, sound: Sound) -> ModelInput:
-        """Return a sound as an input, of which what is longer than the model hears is left out."""
-        samples = np.zeros(self.rule.samples, np.float32)
-        given = sound.samples[: self.rule.samples]
-        samples[: len(given)] = given
-        behind = np.arange(self.rule.frames) >= self.frames_of(len(given))
-        return ModelInput({"samples": samples}, dict(self.lengths), {self.axis: behind}, sound=sound)
+        """Return a sound as an input, with silence behind it. What is longer than the model hears is left out."""
+        rule = self.rule
+        whole = np.zeros(rule.samples, np.float32)
+        given = sound.samples[: rule.samples]
+        whole[: len(given)] = given
+        arrays = {"samples": np.pad(whole, rule.side, "reflect"), KEPT: np.array(rule.samples // rule.hop)}
+        return self._input(arrays, len(given), sound)
+
+    def window(self, sound: Sound, seek: int) -> ModelInput:
+        """Return a window of a long sound as an input: what is behind the sound's last whole frame has no spectrum."""
+        rule = self.rule
+        given = sound.samples[seek : seek + rule.samples]
+        samples = np.zeros(rule.samples + 2 * rule.side, np.float32)
+        around = np.pad(sound.samples, rule.side, "reflect")[seek : seek + len(samples)]
+        samples[: len(around)] = around
+        arrays = {"samples": samples, KEPT: np.array(len(given) // rule.hop)}
+        return self._input(arrays, len(given), Sound(given, sound.rate))
+
+    def _input(self, arrays: dict[str, Array], given: int, sound: Sound) -> ModelInput:
+        silence = np.arange(self.rule.frames) >= self.frames_of(given)
+        return ModelInput(arrays, dict(self.lengths), {self.axis: silence}, sound=sound)
 
     def frames_of(self, samples: int) -> int:
         """Return how many frames hold so many samples."""

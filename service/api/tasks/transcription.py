@@ -17,7 +17,8 @@ from service.errors import Unacceptable
 from service.http.server_sent_events import event
 from service.options.base import RequestOptions
 from service.options.transcription import TranscribeOptions
-from service.repository.models.transcriber import Segment, Transcriber, Transcript
+from service.repository.models.transcriber import Transcriber
+from service.repository.models.transcript import Segment, Transcript
 from service.store.stored_request import StoredRequest
 
 

@@ -185,7 +185,7 @@ def _warm_up() -> None:
             pixels = page.width * page.height
             for data in (file.getvalue(), file.getvalue()[:-20], b""):
                 _answer(Request(read_rule(rule_json(rule)), pixels, pixels), data)
-    sound = SoundRule(rate=16_000, samples=16_000, frames=50)
+    sound = SoundRule(rate=16_000, samples=16_000, hop=160, frames=50)
     for data in sounds_to_try():
         _answer(Request(read_rule(rule_json(sound)), sound.samples, sound.samples), data)
 

@@ -148,9 +148,9 @@ def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]
 
 def _faults_of_sound(rule: SoundRule, inputs: tuple[Port, ...]) -> Iterator[str]:
     taken = next((one.axes[1:] for one in inputs if one.name == "samples"), ())
-    if taken != (rule.samples,):
+    if taken != (rule.samples + 2 * rule.side,):
         yield f"must have sounds of {_times(taken)} samples, as the graph takes, given {rule.samples}"
-    if rule.samples % rule.frames:
+    if rule.samples % rule.frames or rule.samples % rule.hop or rule.side >= rule.samples:
         yield f"must have frames of as many samples each, given {rule.frames} of {rule.samples}"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from contract.artifact import Artifact
 from contract.generation import Speech
-from contract.manifest import ALIGNED
+from contract.manifest import ALIGNED, KEPT
 from contract.names import listed
 from service.arrays import Array, padded
 from service.batching.admission import Backlog
@@ -22,7 +22,7 @@ from service.explanations.spoken_words import Word, words_of
 from service.generation.listening import Listening
 from service.generation.logits_processors import Constraints
 from service.generation.sampling import Sampler
-from service.generation.segments import Part, compression_of, cut
+from service.generation.segments import compression_of, cut
 from service.generation.token_selection import Beams, Greedy, Hypothesis, Search, Walk
 from service.inputs.model_input import ModelInput, Sound
 from service.inputs.sound_inputs import SoundInputs
@@ -30,6 +30,7 @@ from service.options.generation import GenerateOptions
 from service.options.transcription import TranscribeOptions
 from service.repository.models.generator import Generator
 from service.repository.models.served_model import is_finite
+from service.repository.models.transcript import Segment, Transcript
 from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
@@ -38,48 +39,8 @@ from service.telemetry.tracing import Tracer
 LOW_TEMPERATURE = 0.5
 """What is written at a higher one is not told to the model as what was heard before (openai-whisper)."""
 DEFAULT_TASK = "transcribe"
-
-
-@dataclass(frozen=True)
-class Segment:
-    """What was said without a break."""
-
-    start: float
-    end: float
-    """In seconds."""
-    text: str
-    tokens: tuple[int, ...]
-    """Those of times are not among them."""
-    log_probability: float
-    """The mean of the tokens of its window."""
-    silent: float | None
-    """The probability that nobody speaks in its window."""
-    compression: float
-    """How many times shorter the tokens of its window become by zlib."""
-    temperature: float
-    words: tuple[Word, ...] = ()
-
-
-@dataclass(frozen=True)
-class Transcript:
-    """What was said in a sound."""
-
-    language: str | None
-    """None of a model that writes no names of languages."""
-    duration: float
-    segments: tuple[Segment, ...]
-    target: tuple[int, ...]
-    """The tokens of the last window, behind the start token."""
-
-    @property
-    def text(self) -> str:
-        """All that was said."""
-        return "".join(one.text for one in self.segments).strip()
-
-    @property
-    def words(self) -> list[Word]:
-        """All words with their times."""
-        return [word for one in self.segments for word in one.words]
+NEVER = 1 << 62
+"""More than any token."""
 
 
 class AlignJob(NamedTuple):
@@ -176,43 +137,34 @@ class Transcriber(Generator):
         A sound that is longer than a window is written with times: each window begins at the last time of the one
         before (Radford et al. 2023, section 3.8; `generate` of the transformers library).
         """
-        rule = self.inputs.rule
+        rule, inputs = self.inputs.rule, self.inputs
         language, written = self.language_of(options), self.prompt_of(options)
-        total, seek, begin = len(sound.samples), 0, len(written)
-        several = total > rule.samples
+        several = len(sound.samples) > rule.samples
         if several and self.speech.first_time is None:
             raise Unacceptable(f"audio: at most {rule.seconds:g} seconds, given {sound.seconds:.1f}")
         timed = several or (options.timestamps == "segment" and self.speech.first_time is not None)
-        segments: list[Segment] = []
-        target: list[int] = []
+        total = len(sound.samples) // rule.hop * rule.hop if several else 1
+        seek, told, segments, target = 0, True, list[Segment](), list[int]()
         while seek < total:
-            window = Sound(sound.samples[seek : seek + rule.samples], rule.rate)
-            memory = await self._hear(window, caller)
-            said = written if options.condition_on_previous_text else written[:begin] if not seek else []
-            silent = None
-            if language is None or several:
-                found, silent = await self._listen(memory, caller)
-                language = found if language is None else language
+            item = inputs.window(sound, seek) if several else inputs.sound_input(sound)
+            memory = await self.hearing_lane.submit(item, rule.frames, 0, caller)
+            found, silent = await self._listen(memory, caller)
+            language = found if language is None else language
             prefix = self._prefix(language, options.task, timed=timed)
-            one = await self._write(memory, self._before(said), prefix, options, silent, caller, timed=timed)
-            steps = round(len(window.samples) * rule.frames / rule.samples)
-            moved = len(window.samples)
+            before = self._before(written) if told else []
+            one = await self._write(memory, before, prefix, options, silent, caller, timed=timed)
             target = [*prefix[1:], *one.found.tokens]
+            moved = int(item.arrays[KEPT]) * rule.hop
             if not self._is_silence(one, options):
-                fresh, moved = await self._segments(
-                    one, window, memory, seek, steps, options, language, caller, timed=timed
-                )
-                if several and not moved:
-                    moved = len(window.samples)
-                if one.temperature >= LOW_TEMPERATURE or not options.condition_on_previous_text:
-                    written, begin = [], 0
+                fresh, moved = await self._segments(one, item, memory, seek, options, language, caller, timed=timed)
+                told = one.temperature < LOW_TEMPERATURE and options.condition_on_previous_text
                 for segment, tokens in fresh:
                     written += tokens
                     if segment.text.strip():
                         segments.append(segment)
                         if heard:
                             heard(segment)
-            seek += moved if several else total
+            seek += moved or int(item.arrays[KEPT]) * rule.hop
         code = self._codes.get(language) if language is not None else None
         return Transcript(code, sound.seconds, tuple(segments), tuple(target))
 
@@ -224,9 +176,7 @@ class Transcriber(Generator):
         caller: Caller = NOBODY,
     ) -> Hypothesis:
         """Return the target of a window, with what it begins with behind the start token."""
-        if source.sound is None:
-            raise TypeError("source: must be a sound")
-        memory = await self._hear(source.sound, caller)
+        memory = await self.hearing_lane.submit(source, self.inputs.rule.frames, 0, caller)
         language, _ = await self._listen(memory, caller) if self.speech.languages else (None, None)
         prefix = self._prefix(language, DEFAULT_TASK, timed=False)
         most = min(options.max_new_tokens or self.generation.max_new_tokens, self._room(prefix))
@@ -234,10 +184,6 @@ class Transcriber(Generator):
         return found._replace(tokens=(*prefix[1:], *found.tokens), logs=(*[0.0] * (len(prefix) - 1), *found.logs))
 
     # One window
-
-    async def _hear(self, window: Sound, caller: Caller) -> Mapping[str, Array]:
-        item = self.inputs.sound_input(window)
-        return await self.hearing_lane.submit(item, self.inputs.rule.frames, 0, caller)
 
     async def _listen(self, memory: Mapping[str, Array], caller: Caller) -> tuple[int | None, float | None]:
         """Return the token of the language that is spoken, and the probability that nobody speaks."""
@@ -327,7 +273,7 @@ class Transcriber(Generator):
         most = self.generation.max_new_tokens // 2 - 1
         if not written or self.speech.previous is None:
             return []
-        return [self.speech.previous, *written[-most + 1 :]]
+        return [self.speech.previous, *written[-most:]]
 
     def _room(self, prefix: Sequence[int]) -> int:
         """Return how many tokens can follow a prefix."""
@@ -344,10 +290,9 @@ class Transcriber(Generator):
     async def _segments(
         self,
         one: _Window,
-        window: Sound,
+        item: ModelInput,
         memory: Mapping[str, Array],
         seek: int,
-        steps: int,
         options: TranscribeOptions,
         language: int | None,
         caller: Caller,
@@ -355,31 +300,24 @@ class Transcriber(Generator):
         timed: bool,
     ) -> tuple[list[tuple[Segment, list[int]]], int]:
         """Return the segments of a window, each with its tokens, and the samples before the next window."""
-        rule, first_time = self.inputs.rule, self.speech.first_time
-        tokens = list(self.generation.without_end(one.found.tokens))
-        chances = [math.exp(log) for log in one.found.logs]
-        parts, moved = list[Part](), steps
-        if tokens:
-            parts, moved = cut(tokens, first_time if first_time is not None and timed else 1 << 62, steps)
-        times: list[float] = []
-        if options.timestamps == "word" and tokens:
-            times = await self._times(one, tokens, window, memory, caller)
-        code = self._codes.get(language) if language is not None else None
+        rule, tokens, whole = self.inputs.rule, list(self.generation.without_end(one.found.tokens)), item.arrays[KEPT]
+        first_time = self.speech.first_time if self.speech.first_time is not None else NEVER
+        steps = int(whole) * rule.hop * rule.frames // rule.samples
+        parts, moved = cut(tokens, first_time if timed else NEVER, steps)
+        times = await self._times(one, tokens, item, memory, caller) if options.timestamps == "word" and tokens else []
         offset, found = seek / rule.rate, []
         for part in parts:
-            places = [
-                place
-                for place in range(*part.tokens.indices(len(tokens)))
-                if first_time is None or tokens[place] < first_time
-            ]
+            places = [place for place in range(len(tokens))[part.tokens] if tokens[place] < first_time]
             shown = self.target_tokenizer.generated([tokens[place] for place in places], self.generation.ends)
             words: list[Word] = []
             if times and places:
-                begins = [offset + times[place] for place in places] + [offset + times[places[-1] + 1]]
-                words = words_of(shown, begins, [chances[place] for place in places], code)
+                begins = [offset + times[place] for place in (*places, places[-1] + 1)]
+                chances = [math.exp(one.found.logs[place]) for place in places]
+                words = words_of(shown, begins, chances, self._codes.get(language or -1))
+            end = min(part.end * rule.step, item.sound.seconds if item.sound else 0.0)
             segment = Segment(
                 offset + part.start * rule.step,
-                min(offset + part.end * rule.step, offset + window.seconds),
+                offset + end,
                 "".join(token.text for token in shown if token.span),
                 tuple(tokens[place] for place in places),
                 one.log_probability,
@@ -389,18 +327,18 @@ class Transcriber(Generator):
                 tuple(words),
             )
             found.append((segment, tokens[part.tokens]))
-        return found, moved * rule.samples // rule.frames
+        return found, int(whole) * rule.hop if moved == steps else moved * rule.samples // rule.frames
 
     async def _times(
-        self, one: _Window, tokens: Sequence[int], window: Sound, memory: Mapping[str, Array], caller: Caller
+        self, one: _Window, tokens: Sequence[int], item: ModelInput, memory: Mapping[str, Array], caller: Caller
     ) -> list[float]:
         """Return the second at which each token begins, and that at which the last one ends."""
         target = [*one.prefix, *tokens]
         weights = await self.aligning_lane.submit(AlignJob(target, memory), len(target), 0, caller)
-        frames = max(1, self.inputs.frames_of(len(window.samples)))
-        rows = weights[:, len(one.prefix) : len(target), :frames]
-        begins = await asyncio.to_thread(first_frames, rows)
-        return [*(frame * self.inputs.rule.step for frame in begins), window.seconds]
+        frames = max(1, int((~item.special[self.inputs.axis]).sum()))
+        begins = await asyncio.to_thread(first_frames, weights[:, len(one.prefix) : len(target), :frames])
+        seconds = item.sound.seconds if item.sound else 0.0
+        return [*(frame * self.inputs.rule.step for frame in begins), seconds]
 
     # Batches
 
