@@ -81,7 +81,9 @@ class Speech(Part):
     languages: Annotated[dict[LanguageCode, Annotated[int, Field(ge=0)]], Field(max_length=MOST_LANGUAGES)] = Field(
         {}, description="the token of each; empty where a model knows one language"
     )
-    tasks: dict[Literal["transcribe", "translate"], Annotated[int, Field(ge=0)]] = {}
+    tasks: dict[Literal["transcribe", "translate"], Annotated[int, Field(ge=0)]] = Field(
+        {}, description="the token of each"
+    )
     without_times: int | None = Field(None, description="the token that says that none come; the first time is next")
     most_first: int | None = Field(None, ge=0, description="steps before which the first time lies")
     previous: int | None = Field(None, description="the token before what was heard before")

@@ -3,13 +3,13 @@
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from contract.artifact import Artifact
 from contract.input_rules import SoundRule
 from contract.manifest import KEPT
-from service.arrays import Array
 from service.inputs.decoding import Decoded
 from service.inputs.model_input import ModelInput, Sound
 
@@ -34,32 +34,25 @@ class SoundInputs:
         """The largest number of tokens along each axis whose length varies."""
 
     def input_of(self, decoded: Decoded) -> ModelInput:
-        """Return what was decoded as an input."""
+        """Return what was decoded as an input: the first window of it, and the whole sound."""
         assert isinstance(decoded, Sound)  # noqa: S101 # as the rule says
-        return self.sound_input(decoded)
+        return replace(self.sound_input(decoded), sound=decoded)
 
-    def sound_input(self, sound: Sound) -> ModelInput:
-        """Return a sound as an input, with silence behind it. What is longer than the model hears is left out."""
-        rule = self.rule
-        whole = np.zeros(rule.samples, np.float32)
-        given = sound.samples[: rule.samples]
-        whole[: len(given)] = given
-        arrays = {"samples": np.pad(whole, rule.side, "reflect"), KEPT: np.array(rule.samples // rule.hop)}
-        return self._input(arrays, len(given), sound)
+    def sound_input(self, sound: Sound, seek: int = 0) -> ModelInput:
+        """Return the window of a sound that begins at a sample as an input, with silence behind it.
 
-    def window(self, sound: Sound, seek: int) -> ModelInput:
-        """Return a window of a long sound as an input: what is behind the sound's last whole frame has no spectrum."""
+        Behind a sound that is longer than a window, frames have no spectrum at all (as in the transformers library).
+        """
         rule = self.rule
-        given = sound.samples[seek : seek + rule.samples]
+        whole = np.pad(sound.samples, (0, max(0, rule.samples - len(sound.samples))))
         samples = np.zeros(rule.samples + 2 * rule.side, np.float32)
-        around = np.pad(sound.samples, rule.side, "reflect")[seek : seek + len(samples)]
+        around = np.pad(whole, rule.side, "reflect")[seek : seek + len(samples)]
         samples[: len(around)] = around
-        arrays = {"samples": samples, KEPT: np.array(len(given) // rule.hop)}
-        return self._input(arrays, len(given), Sound(given, sound.rate))
-
-    def _input(self, arrays: dict[str, Array], given: int, sound: Sound) -> ModelInput:
-        silence = np.arange(self.rule.frames) >= self.frames_of(given)
-        return ModelInput(arrays, dict(self.lengths), {self.axis: silence}, sound=sound)
+        heard = Sound(sound.samples[seek : seek + rule.samples], sound.rate)
+        silence = np.arange(rule.frames) >= self.frames_of(len(heard.samples))
+        kept = min(len(whole) - seek, rule.samples) // rule.hop
+        arrays = {"samples": samples, KEPT: np.array(kept)}
+        return ModelInput(arrays, dict(self.lengths), {self.axis: silence}, sound=heard)
 
     def frames_of(self, samples: int) -> int:
         """Return how many frames hold so many samples."""

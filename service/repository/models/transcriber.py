@@ -137,16 +137,16 @@ class Transcriber(Generator):
         A sound that is longer than a window is written with times: each window begins at the last time of the one
         before (Radford et al. 2023, section 3.8; `generate` of the transformers library).
         """
-        rule, inputs = self.inputs.rule, self.inputs
+        rule = self.inputs.rule
         language, written = self.language_of(options), self.prompt_of(options)
         several = len(sound.samples) > rule.samples
         if several and self.speech.first_time is None:
             raise Unacceptable(f"audio: at most {rule.seconds:g} seconds, given {sound.seconds:.1f}")
         timed = several or (options.timestamps == "segment" and self.speech.first_time is not None)
-        total = len(sound.samples) // rule.hop * rule.hop if several else 1
+        total = len(sound.samples) // rule.hop * rule.hop
         seek, told, segments, target = 0, True, list[Segment](), list[int]()
-        while seek < total:
-            item = inputs.window(sound, seek) if several else inputs.sound_input(sound)
+        while seek < max(total, 1):
+            item = self.inputs.sound_input(sound, seek)
             memory = await self.hearing_lane.submit(item, rule.frames, 0, caller)
             found, silent = await self._listen(memory, caller)
             language = found if language is None else language

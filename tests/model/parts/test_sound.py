@@ -47,7 +47,8 @@ def test_frames_that_are_not_kept_are_zero():
     layer, samples = LogMel(MelSizes()), mirrored(sound()).float()
     every, some = layer(samples), layer(samples, torch.tensor([37]))
     torch.testing.assert_close(some[..., :37], every[..., :37])
-    assert every[..., 37:].any() and not some[..., 37:].any()
+    assert every[..., 37:].any()
+    assert not some[..., 37:].any()
 
 
 def test_the_mel_scale_is_slaneys():

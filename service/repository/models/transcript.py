@@ -1,0 +1,47 @@
+"""What was said in a sound: segments, with words where times are asked for."""
+
+from dataclasses import dataclass
+
+from service.explanations.spoken_words import Word
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What was said without a break."""
+
+    start: float
+    end: float
+    """In seconds."""
+    text: str
+    tokens: tuple[int, ...]
+    """Those of times are not among them."""
+    log_probability: float
+    """The mean of the tokens of its window."""
+    silent: float | None
+    """The probability that nobody speaks in its window."""
+    compression: float
+    """How many times shorter the tokens of its window become by zlib."""
+    temperature: float
+    words: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What was said in a sound."""
+
+    language: str | None
+    """None of a model that writes no names of languages."""
+    duration: float
+    segments: tuple[Segment, ...]
+    target: tuple[int, ...]
+    """The tokens of the last window, behind the start token."""
+
+    @property
+    def text(self) -> str:
+        """All that was said."""
+        return "".join(one.text for one in self.segments).strip()
+
+    @property
+    def words(self) -> list[Word]:
+        """All words with their times."""
+        return [word for one in self.segments for word in one.words]
