@@ -122,7 +122,7 @@ TESTED_ELSEWHERE = {
     "service/http/exchange.py": "tests/service/http/test_body_limits.py",
     "service/http/problems.py": "tests/end_to_end/test_bad_input.py",
     "service/inputs/artifact_inputs.py": "tests/end_to_end/test_detection_over_http.py",
-    "service/inputs/encoded_images.py": "tests/service/api/reading/test_request_parsing.py",
+    "service/inputs/encoded_files.py": "tests/service/api/reading/test_request_parsing.py",
     "service/inputs/model_input.py": "tests/end_to_end/test_http_interface.py",
     "service/keys.py": "tests/service/http/test_api_keys.py",
     "service/repository/models/detector.py": "tests/end_to_end/test_detection_over_http.py",

@@ -186,6 +186,8 @@ def _try_one(
 def _bytes_of(manifest: Manifest) -> int:
     """Return the bytes of an artifact's files, and of the maps of its longest input."""
     longest = max(rule.most_tokens for rule in manifest.inputs)
+    if manifest.sound:
+        longest = manifest.sound.frames
     maps = sum(4 * len(kind.maps) * kind.heads * max(kind.length, longest) ** 2 for kind in manifest.attention)
     return sum(file.bytes for file in manifest.all_files()) + maps
 

@@ -332,13 +332,16 @@ class Transcriber(Generator):
     async def _times(
         self, one: _Window, tokens: Sequence[int], item: ModelInput, memory: Mapping[str, Array], caller: Caller
     ) -> list[float]:
-        """Return the second at which each token begins, and that at which the last one ends."""
+        """Return the second at which each token begins, and that at which the last one ends.
+
+        A row is of the token that it is fed with, and tells where the next is heard (openai-whisper). transformers 5
+        takes it for that of the token itself, so that its times are those of the next token.
+        """
         target = [*one.prefix, *tokens]
         weights = await self.aligning_lane.submit(AlignJob(target, memory), len(target), 0, caller)
         frames = max(1, int((~item.special[self.inputs.axis]).sum()))
-        begins = await asyncio.to_thread(first_frames, weights[:, len(one.prefix) : len(target), :frames])
-        seconds = item.sound.seconds if item.sound else 0.0
-        return [*(frame * self.inputs.rule.step for frame in begins), seconds]
+        begins = await asyncio.to_thread(first_frames, weights[:, len(one.prefix) - 1 :, :frames])
+        return [frame * self.inputs.rule.step for frame in begins]
 
     # Batches
 

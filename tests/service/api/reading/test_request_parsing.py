@@ -8,9 +8,9 @@ import os
 import pytest
 from starlette.requests import Request
 
-from service.api.reading.request_parsing import negotiate, read_images
+from service.api.reading.request_parsing import negotiate, read_files
 from service.errors import Malformed, NotAcceptable, Refusal, TooLarge, Unacceptable
-from service.inputs import encoded_images
+from service.inputs import encoded_files
 from service.settings import Settings
 
 IMAGE = os.urandom(3000)
@@ -26,7 +26,7 @@ def read(body, content_type="application/json", **settings):
 
     headers = [(b"content-type", content_type.encode("latin-1"))]
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
-    return asyncio.run(read_images(Request(scope, receive), Settings(**settings)))
+    return asyncio.run(read_files(encoded_files.IMAGE, Request(scope, receive), Settings(**settings)))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_base64_may_be_escaped_as_other_languages_do(character, escaped):
 
 @pytest.mark.parametrize("characters", [4, 8, 1000, 4000])
 def test_base64_is_decoded_in_pieces(monkeypatch, characters):
-    monkeypatch.setattr(encoded_images, "PIECE_CHARACTERS", characters)
+    monkeypatch.setattr(encoded_files, "PIECE_CHARACTERS", characters)
     for size in (1, 2, 3, 5, 6, 2999, 3000):
         image = IMAGE[:size]
         assert read(json.dumps({"images": [base64.b64encode(image).decode()]}).encode()).inputs == [image]
@@ -71,7 +71,7 @@ def test_base64_is_decoded_in_pieces(monkeypatch, characters):
 @pytest.mark.parametrize("characters", [1, 4, 77, 4000])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 57, 58, 2999])
 def test_base64_may_be_wrapped_unpadded_url_safe_and_a_data_url(monkeypatch, characters, size):
-    monkeypatch.setattr(encoded_images, "PIECE_CHARACTERS", characters)
+    monkeypatch.setattr(encoded_files, "PIECE_CHARACTERS", characters)
     image = IMAGE[:size]
     plain = base64.b64encode(image).decode()
     lines = base64.encodebytes(image).decode()  # of 76 characters (RFC 2045, section 6.8)
@@ -93,7 +93,7 @@ def test_base64_may_be_wrapped_unpadded_url_safe_and_a_data_url(monkeypatch, cha
 
 
 def test_images_are_counted_and_measured_before_any_is_decoded(monkeypatch):
-    monkeypatch.setattr(encoded_images, "_decode_base64", None)
+    monkeypatch.setattr(encoded_files, "_decode_base64", None)
     with pytest.raises(Unacceptable, match="images: must be 1 to 32, given 33"):
         read(json.dumps({"images": ["AAAA"] * 33}).encode())
     with pytest.raises(TooLarge) as refused:

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
+from contract.input_rules import SoundRule
 from service.errors import TooLarge, Unacceptable, Unsupported
-from service.inputs.model_input import Picture
+from service.inputs.decoding import Request
+from service.inputs.model_input import Picture, Sound
 from service.inputs.sandbox.messages import (
     ANSWER_HEADER,
     REQUEST_HEADER,
     Answer,
-    Request,
-    picture_answer,
+    decoded_answer,
     read_rule,
     refusal_answer,
     request_head,
@@ -40,7 +41,7 @@ def read(request, data, piece=None):
 @pytest.mark.parametrize("rule", [INK, None])
 def test_a_picture_arrives_as_it_was_sent(rule, piece):
     picture = PICTURE if rule else Picture(PIXELS[:20], (0.0, 0.0, 28.0, 20.0), 28, 20)
-    found = read(REQUEST._replace(rule=rule), picture_answer(picture), piece)
+    found = read(REQUEST._replace(rule=rule), decoded_answer(picture), piece)
     assert np.array_equal(found.pixels, picture.pixels)
     assert (found.box, found.width, found.height, found.orientation) == (
         picture.box,
@@ -50,8 +51,26 @@ def test_a_picture_arrives_as_it_was_sent(rule, piece):
     )
 
 
+SOUND = SoundRule(rate=16_000, samples=16_000, hop=160, frames=50)
+
+
+@pytest.mark.parametrize("piece", [None, 1, 345])
+def test_a_sound_arrives_as_it_was_sent(piece):
+    samples = np.random.default_rng(4).uniform(-1, 1, 1100).astype(np.float32)
+    found = read(REQUEST._replace(rule=SOUND), decoded_answer(Sound(samples, 16_000)), piece)
+    assert np.array_equal(found.samples, samples)
+    assert found.rate == 16_000
+    with pytest.raises(ValueError, match="size"):
+        read(REQUEST._replace(rule=SOUND, announced=1099), decoded_answer(Sound(samples, 16_000)), piece)
+
+
+def test_a_sound_is_of_one_row():
+    with pytest.raises(ValueError, match="one row"):
+        read(REQUEST._replace(rule=SOUND), decoded_answer(PICTURE))
+
+
 def test_a_picture_does_not_change_after_it_was_read():
-    answer, sent = Answer(REQUEST), picture_answer(PICTURE)
+    answer, sent = Answer(REQUEST), decoded_answer(PICTURE)
     answer.rest[: len(sent)] = sent
     found = answer.add(len(sent))
     assert found.pixels.base is answer._data.base or found.pixels.base is answer._data, "memory of this process alone"
@@ -82,7 +101,7 @@ def test_an_image_has_no_more_pixels_than_were_announced():
 
 
 def test_an_answer_that_is_short_is_not_yet_one():
-    for data in (picture_answer(PICTURE)[:-1], refusal_answer(TooLarge("image: a"))[:-1], b"\0"):
+    for data in (decoded_answer(PICTURE)[:-1], refusal_answer(TooLarge("image: a"))[:-1], b"\0"):
         assert read(REQUEST, data) is None
 
 
