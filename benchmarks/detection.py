@@ -29,7 +29,7 @@ from contract.artifact import read_artifact
 from contract.input_rules import ImageRule
 from export.bundled import SOURCES
 from export.pack import GraphWriter, write_manifest
-from export.pipeline import write_graphs, write_pictures
+from export.pipeline import write_graphs, write_examples
 from export.plan import Source
 from export.tasks.detection import object_detector
 from model.architectures.detector import DetectorConfig, detector
@@ -63,7 +63,7 @@ def write(source: Source, folder: Path) -> None:
     """Write an artifact whose graphs nobody verified: random weights have nothing to show."""
     with GraphWriter(folder) as graphs:
         write_graphs(source, graphs)
-    write_pictures(source, folder)
+    write_examples(source, folder)
     write_manifest(source, "1", "fp32", {}, {}, folder)
 
 

@@ -12,6 +12,15 @@ COUNT, LIKELIEST, TOKENS = "count", "likeliest", "likeliest.tokens"
 """A decode step takes how many (1) tokens are to be looked at, and returns the logarithms of the likeliest ones' shares
 and these tokens, both (batch, count), beside the logits of all."""
 
+GENERATING: tuple[Literal["hear", "encode", "decode", "align"], ...] = ("hear", "encode", "decode", "align")
+"""The roles that only models that generate have, of which the first and the last are of models that hear."""
+
+KEPT = "kept"
+"""The input of the graph `hear` that says how many frames of the spectrum are kept, (batch); the others are 0."""
+
+ALIGNED = "aligned"
+"""What the graph `align` returns: the weights of some heads that attend to frames, (batch, head, target, frame)."""
+
 
 class Cache(Part):
     """One tensor that a decode step takes and returns, with room for `capacity` tokens.

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from contract.example import MAX_FILE_BYTES, Example
 from contract.generation import Generation
 from contract.input_rules import KIND_NAME, InputRule, Inputs
 from contract.part import NAME, FileName, Part, Size
@@ -26,15 +27,6 @@ Task = Literal[
 Role = Literal[
     "predict", "attention", "relevance", "libra", "integrated", "inside", "hear", "encode", "decode", "align"
 ]
-
-GENERATING: tuple[Role, ...] = ("hear", "encode", "decode", "align")
-"""The roles that only models that generate have, of which the first and the last are of models that hear."""
-
-KEPT = "kept"
-"""The input of the graph `hear` that says how many frames of the spectrum are kept, (batch); the others are 0."""
-
-ALIGNED = "aligned"
-"""What the graph `align` returns: the weights of some heads that attend to frames, (batch, head, target, frame)."""
 
 Sort = Literal["encoder", "decoder", "cross"]
 """What attends to what: an input to itself, an answer to itself, an answer to an input."""
@@ -95,21 +87,11 @@ LOGITS, BOXES = "logits", "boxes"
 LEFT_OUT = "left out"
 """How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
 
-PICTURE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,122}\.(png|jpg|webp)$"
-
 Name = Annotated[str, Field(pattern=NAME)]
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-PICTURE_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
-"""The ending of an example's picture, which the export gives it by its content -> its media type."""
-
 MOST_EXAMPLES = 12
-
-MAX_EXAMPLE_CHARACTERS = 2000
-
-MAX_PICTURE_BYTES = 256 << 10
-"""The service holds the examples' pictures in memory."""
 
 MAX_ABOUT_CHARACTERS = 300
 
@@ -117,8 +99,6 @@ MAX_ORDER = 1_000_000
 
 COMPARING: tuple[Task, ...] = ("text-classification", "feature-extraction", "question-answering")
 """The tasks that take a second text: as a pair with the first, or to be compared with it."""
-
-ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
 
 WEIGHTS = "weights.bin"
 """The file that holds the weights of all graphs of an artifact."""
@@ -290,27 +270,6 @@ class Recommendation(Part):
     values: dict[Method, float] = Field(description="of each method that was measured")
 
 
-class Example(Part):
-    """An input to try a model on: a text, perhaps with a second one, or a picture in the artifact's folder."""
-
-    text: ExampleText | None = None
-    text_pair: ExampleText | None = Field(None, description="of feature-extraction, a text to compare with the first")
-    image: Annotated[str, Field(pattern=PICTURE_NAME)] | None = None
-
-    @model_validator(mode="after")
-    def _one_input(self) -> "Example":
-        if (self.text is None) == (self.image is None):
-            raise ValueError("exactly one of text and image must be given")
-        if self.text is None and self.text_pair is not None:
-            raise ValueError("text_pair needs text")
-        return self
-
-    @property
-    def media_type(self) -> str | None:
-        """The media type of the picture; None of texts."""
-        return PICTURE_TYPES[self.image.rpartition(".")[2]] if self.image else None
-
-
 class Manifest(Part, Inputs):
     """`manifest.json`."""
 
@@ -382,14 +341,14 @@ class Manifest(Part, Inputs):
     def _examples_fit(self) -> "Manifest":
         sizes = {file.file: file.bytes for file in self.files}
         for example in self.examples:
-            if (example.image is None) != (self.image is None):
-                raise ValueError("examples must be images where the model takes images, and else texts")
+            if (example.image is None) != (self.image is None) or (example.sound is None) != (self.sound is None):
+                raise ValueError("examples must be images or sounds where the model takes these, and else texts")
             if example.text_pair is not None and self.task not in COMPARING:
                 raise ValueError(f"text_pair is for {', '.join(COMPARING)}")
-            if example.image and example.image not in sizes:
-                raise ValueError("the picture of an example is not among the files")
-            if example.image and sizes[example.image] > MAX_PICTURE_BYTES:
-                raise ValueError(f"the picture of an example must have at most {MAX_PICTURE_BYTES} bytes")
+            if example.file and example.file not in sizes:
+                raise ValueError("the file of an example is not among the files")
+            if example.file and sizes[example.file] > MAX_FILE_BYTES:
+                raise ValueError(f"the file of an example must have at most {MAX_FILE_BYTES} bytes")
         return self
 
     @property

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import wave
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -9,7 +10,8 @@ from typing import TypeAlias
 from PIL import Image
 from tokenizers import Tokenizer
 
-from contract.manifest import COMPARING, MAX_EXAMPLE_CHARACTERS, MAX_PICTURE_BYTES, MOST_EXAMPLES, Example, Task
+from contract.example import MAX_EXAMPLE_CHARACTERS, MAX_FILE_BYTES, Example
+from contract.manifest import COMPARING, MOST_EXAMPLES, Task
 from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.text import TEXT_TASKS
@@ -64,7 +66,7 @@ def with_texts(source: Source, given: Iterable[Texts]) -> tuple[Source, list[str
     """Return a source with an example for each of the texts that it takes, and why it does not take the others."""
     given = list(given)
     if source.text is None or source.tokenizer is None:
-        return source, ["must be a picture, since the model takes images; given a text"] * len(given)
+        return source, ["must be a file, since the model takes images or sounds; given a text"] * len(given)
     tokenizer = Tokenizer.from_str(source.tokenizer)
     faults = [_fault(source, tokenizer, texts) for texts in given]
     taken = [texts for texts, fault in zip(given, faults, strict=True) if not fault]
@@ -113,7 +115,7 @@ def mask_of(source: Source) -> str:
 def with_usual(source: Source) -> Source:
     """Return a source with photographs, if it takes colour images, or with the texts of its task that it takes."""
     if source.image:
-        return with_pictures(source, PHOTOS) if source.image.channels == COLOURS else source
+        return with_files(source, PHOTOS) if source.image.channels == COLOURS else source
     ranks = len(source.labels) == 1 and source.scores != "softmax"
     texts = () if not source.text else PASSAGES if ranks else TASK_TEXTS.get(source.task, ())
     if _holds_masks(source):
@@ -121,35 +123,52 @@ def with_usual(source: Source) -> Source:
     return with_texts(source, texts)[0]
 
 
-def with_pictures(source: Source, files: Sequence[Path]) -> Source:
-    """Return a source with an example for each picture. Raises CheckpointError for one that cannot be served."""
-    contents = [_read_picture(file) for file in files]
-    pictures = {f"example-{index}.{ending}": content for index, (ending, content) in enumerate(contents)}
-    examples = tuple(Example(image=name) for name in pictures)
-    return dataclasses.replace(source, examples=examples, pictures=pictures)
+def with_files(source: Source, files: Sequence[Path]) -> Source:
+    """Return a source with an example for each picture or sound. Raises CheckpointError for one that is not served."""
+    sort, ending_of = ("sound", _ending_of_sound) if source.sound else ("image", _ending_of_picture)
+    contents = [_read(file, sort) for file in files]
+    endings = [ending_of(file, content) for file, content in zip(files, contents, strict=True)]
+    names = [f"example-{index}.{ending}" for index, ending in enumerate(endings)]
+    examples = tuple(Example(**{sort: name}) for name in names)
+    return dataclasses.replace(source, examples=examples, example_files=dict(zip(names, contents, strict=True)))
 
 
-def _read_picture(file: Path) -> tuple[str, bytes]:
-    """Return how the name of a picture ends, by its content, and the content."""
+def _read(file: Path, sort: str) -> bytes:
+    """Return the content of an example's file."""
     if not file.is_file():
-        raise CheckpointError(f"--example: must be a picture's file, since the model takes images; {file} is none")
-    if (size := file.stat().st_size) > MAX_PICTURE_BYTES:
-        raise CheckpointError(f"--example: at most {MAX_PICTURE_BYTES} bytes, {file} has {size}")
-    content = file.read_bytes()
+        raise CheckpointError(f"--example: must be a file, since the model takes {sort}s; {file} is none")
+    if (size := file.stat().st_size) > MAX_FILE_BYTES:
+        raise CheckpointError(f"--example: at most {MAX_FILE_BYTES} bytes, {file} has {size}")
+    return file.read_bytes()
+
+
+def _ending_of_picture(file: Path, content: bytes) -> str:
+    """Return how the name of a picture ends, by its content."""
     try:
         with Image.open(io.BytesIO(content), formats=["PNG", "JPEG", "WEBP"]) as image:
             image.load()
-            return ENDINGS[str(image.format)], content
+            return ENDINGS[str(image.format)]
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise CheckpointError(f"--example: must be a whole png, jpeg or webp, {file} is not") from error
+
+
+def _ending_of_sound(file: Path, content: bytes) -> str:
+    """Return how the name of a sound ends."""
+    try:
+        with wave.open(io.BytesIO(content)) as sound:
+            if sound.getnframes():
+                return "wav"
+    except (wave.Error, EOFError) as error:
+        raise CheckpointError(f"--example: must be a WAV file of integers, {file} is not") from error
+    raise CheckpointError(f"--example: must hold samples, {file} has none")
 
 
 def with_given(source: Source, given: Sequence[str]) -> Source:
     """Return a source with the examples that the command was given. Raises CheckpointError for one it does not take."""
     if len(given) > MOST_EXAMPLES:
         raise CheckpointError(f"--example: at most {MOST_EXAMPLES} times, given {len(given)}")
-    if source.image:
-        return with_pictures(source, [Path(one) for one in given])
+    if source.image or source.sound:
+        return with_files(source, [Path(one) for one in given])
     found, faults = with_texts(source, [(one,) for one in given])
     if faults:
         raise CheckpointError(f"--example: {faults[0]}")

@@ -127,7 +127,7 @@ def _make(
         with GraphWriter(folder) as graphs:
             write_graphs(source, graphs, precision, opset, calibration)
             write_tokenizers(source, folder)
-            write_pictures(source, folder)
+            write_examples(source, folder)
             say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
         shapes = [trial.sizes for trial in chain(*rounds_of(source, extent))]
         worst = verify_files(source, folder, precision, extent)
@@ -272,9 +272,9 @@ def write_tokenizers(source: Source, folder: Path) -> None:
             (folder / file).write_text(content, encoding="utf-8")
 
 
-def write_pictures(source: Source, folder: Path) -> None:
-    """Write the examples of a source that are pictures."""
-    for file, content in source.pictures.items():
+def write_examples(source: Source, folder: Path) -> None:
+    """Write the examples of a source that are files."""
+    for file, content in source.example_files.items():
         (folder / file).write_bytes(content)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from contract.example import Example
 from contract.generation import Generation
 from contract.input_rules import ImageRule, Inputs, SoundRule, TextRule
 from contract.manifest import (
@@ -19,7 +20,6 @@ from contract.manifest import (
     STATE_METHODS,
     Detection,
     Dtype,
-    Example,
     GradientMethod,
     Kind,
     Method,
@@ -189,8 +189,8 @@ class Source(Inputs):
     order: int = 100
     """The place among other models in lists."""
     examples: tuple[Example, ...] = ()
-    pictures: Mapping[str, bytes] = field(default_factory=dict)
-    """The files of examples that are pictures."""
+    example_files: Mapping[str, bytes] = field(default_factory=dict)
+    """The files of examples that are pictures or sounds."""
     target_tokenizer: str | None = None
     """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
 

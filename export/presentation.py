@@ -3,7 +3,7 @@
 import dataclasses
 
 from export.errors import CheckpointError
-from export.examples import PHOTOS, Texts, with_each, with_pictures, with_texts
+from export.examples import PHOTOS, Texts, with_each, with_files, with_texts
 from export.plan import Source
 from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED
@@ -156,7 +156,7 @@ def presented(source: Source) -> Source:
     source = dataclasses.replace(source, about=" ".join(shown.about.split()), order=order)
     if shown.pictures_of:
         folder = BUNDLED / shown.pictures_of / "examples"
-        return with_pictures(source, [folder / name for name in PICTURES[shown.pictures_of]])
+        return with_files(source, [folder / name for name in PICTURES[shown.pictures_of]])
     source, faults = with_texts(source, shown.texts)
     if faults:
         raise CheckpointError(f"{source.name}: an example {faults[0]}")

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import onnxruntime as ort
 from torch import Tensor
 
-from contract.generation import TOKENS
-from contract.manifest import BOXES, GENERATING, LOGITS, Port, Role
+from contract.generation import GENERATING, TOKENS
+from contract.manifest import BOXES, LOGITS, Port, Role
 from export.checks.reference import Controls
 from export.checks.trials import Round, Trial
 from export.errors import ExportError, MethodError

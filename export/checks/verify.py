@@ -13,7 +13,8 @@ import onnxruntime as ort
 import torch
 from torch import Tensor
 
-from contract.manifest import GENERATING, GRADIENT_METHODS, HIDDEN_SCORE, STATE_METHODS, GradientMethod, Role
+from contract.generation import GENERATING
+from contract.manifest import GRADIENT_METHODS, HIDDEN_SCORE, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     TOLERANCE,
     Array,

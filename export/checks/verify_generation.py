@@ -9,8 +9,7 @@ import onnxruntime as ort
 import torch
 from torch import nn
 
-from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
-from contract.manifest import KEPT
+from contract.generation import COUNT, KEPT, LIKELIEST, TOKENS, Generation
 from export.checks.comparison import (
     Array,
     Ledger,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from contract.generation import Generation
+from contract.generation import ALIGNED, KEPT, Generation
 from contract.input_rules import SoundRule
-from contract.manifest import ALIGNED, GRADIENT_METHODS, KEPT, Port
+from contract.manifest import GRADIENT_METHODS, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
 from export.tasks.ports import (

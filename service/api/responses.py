@@ -133,24 +133,25 @@ def _own(served: ServedModel) -> dict[str, object]:
 
 
 def _example(manifest: Manifest, index: int) -> dict[str, object]:
-    """Return an example's texts, or where its picture is found and the media type that it has."""
+    """Return an example's texts, or where its picture or sound is found and the media type that it has."""
     example = manifest.examples[index]
-    if example.image:
-        return {"image": f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type}
+    if example.file:
+        sort = "image" if example.image else "sound"
+        return {sort: f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type}
     return example.model_dump(exclude_none=True)
 
 
 def example(served: ServedModel, number: str) -> Response:
-    """Answer with an example: its picture, or its texts in JSON. Raises NotFound for a number that none has."""
+    """Answer with an example: its picture or sound, or its texts in JSON. Raises NotFound for a number that none has."""
     examples = {str(index): one for index, one in enumerate(served.manifest.examples)}
     if number not in examples:
         has = f"must be 0 to {len(examples) - 1}" if examples else "this model has none"
         raise NotFound(f"example: {has}, given another")
     one = examples[number]
-    if not one.image:
+    if not one.file:
         return respond(one.model_dump(exclude_none=True))
     # the export chose the type; every answer says nosniff, so no browser finds another in it
-    return Response(served.pictures[one.image], media_type=one.media_type)
+    return Response(served.example_files[one.file], media_type=one.media_type)
 
 
 def _inputs(served: ServedModel) -> dict[str, object]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from contract.artifact import Artifact
+from contract.generation import KEPT
 from contract.input_rules import SoundRule
-from contract.manifest import KEPT
 from service.inputs.decoding import Decoded
 from service.inputs.model_input import ModelInput, Sound
 

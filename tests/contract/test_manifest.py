@@ -336,9 +336,9 @@ TEXTS = {"text": "It rained.", "text_pair": "I like tea."}
 @pytest.mark.parametrize(
     ("example", "words"),
     [
-        ({}, "exactly one of text and image must be given"),
-        ({"text": "3 may", "image": "example-0.png"}, "exactly one of text and image must be given"),
-        ({"text_pair": "3 may"}, "exactly one of text and image must be given"),
+        ({}, "exactly one of text, image and sound must be given"),
+        ({"text": "3 may", "image": "example-0.png"}, "exactly one of text, image and sound must be given"),
+        ({"text_pair": "3 may"}, "exactly one of text, image and sound must be given"),
         ({"image": "example-0.png", "text_pair": "3 may"}, "text_pair needs text"),
     ],
 )
@@ -370,13 +370,13 @@ def test_the_media_type_of_a_picture_is_that_of_its_name(ending, media_type):
 
 
 def test_examples_are_what_the_model_takes():
-    words = {"": "Value error, examples must be images where the model takes images, and else texts"}
+    words = {"": "Value error, examples must be images or sounds where the model takes these, and else texts"}
     assert refused(changed(IMAGE, "examples", [{"text": "3 may"}])) == words
     assert refused(changed(TEXT, "examples", [{"image": "example-0.png"}])) == words
 
 
 def test_the_picture_of_an_example_must_be_among_the_files():
-    words = {"": "Value error, the picture of an example is not among the files"}
+    words = {"": "Value error, the file of an example is not among the files"}
     assert refused(changed(IMAGE, "examples.0.image", "other.png")) == words
     graphs = changed(IMAGE, "graphs.predict.file", "other.png")
     assert refused(changed(graphs, "examples.0.image", "other.png")) == words
@@ -384,7 +384,7 @@ def test_the_picture_of_an_example_must_be_among_the_files():
 
 def test_the_picture_of_an_example_is_small():
     read(changed(IMAGE, "files.1.bytes", 262144))
-    words = {"": "Value error, the picture of an example must have at most 262144 bytes"}
+    words = {"": "Value error, the file of an example must have at most 262144 bytes"}
     assert refused(changed(IMAGE, "files.1.bytes", 262145)) == words
 
 

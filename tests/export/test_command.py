@@ -549,7 +549,7 @@ def test_a_bundled_model_takes_other_examples(exported):
     assert export_command("digits", "--example", ROOT / seven, "--example", ROOT / photo) == 0
     assert export_command("dates", "--example", "3 may 2021", "--order", "0") == 0
     digits, dates = exported
-    assert digits.pictures == {
+    assert digits.example_files == {
         "example-0.png": (ROOT / seven).read_bytes(), "example-1.webp": (ROOT / photo).read_bytes(),
     }  # fmt: skip
     assert texts(dates) == ["3 may 2021"]

@@ -5,11 +5,11 @@ import pytest
 from PIL import Image
 
 from contract.artifact import read_artifact
+from contract.example import Example
 from contract.input_rules import TextRule
-from contract.manifest import Example
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer
 from export.errors import CheckpointError
-from export.examples import PASSAGES, TASK_TEXTS, with_given, with_pictures, with_texts, with_usual
+from export.examples import PASSAGES, TASK_TEXTS, with_files, with_given, with_texts, with_usual
 from export.pipeline import export
 from model.vocabularies import ALPHABET, MASK, MASK_TOKEN, SPECIALS
 from tests.samples.export_models import classifier, translator
@@ -38,7 +38,7 @@ def test_texts_become_examples():
     source, faults = with_texts(translator(), [("3 may",), ("4 june",)])
     assert source.examples == (Example(text="3 may"), Example(text="4 june"))
     assert not faults
-    assert not source.pictures
+    assert not source.example_files
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_text_to_fill_holds_the_mask():
 
 def test_a_model_of_images_takes_no_texts():
     assert with_texts(classifier(), [("3 may",)])[1] == [
-        "must be a picture, since the model takes images; given a text"
+        "must be a file, since the model takes images or sounds; given a text"
     ]
 
 
@@ -129,9 +129,9 @@ def test_images_have_no_examples_that_suit_every_model():
 @pytest.mark.parametrize(("form", "ending"), [("PNG", "png"), ("JPEG", "jpg"), ("WEBP", "webp")])
 def test_a_picture_is_named_by_its_content(tmp_path, form, ending):
     file = picture(tmp_path / "photo.txt", form)
-    source = with_pictures(classifier(), [file, file])
-    assert source.pictures == dict.fromkeys((f"example-0.{ending}", f"example-1.{ending}"), file.read_bytes())
-    assert [one.image for one in source.examples] == list(source.pictures)
+    source = with_files(classifier(), [file, file])
+    assert source.example_files == dict.fromkeys((f"example-0.{ending}", f"example-1.{ending}"), file.read_bytes())
+    assert [one.image for one in source.examples] == list(source.example_files)
 
 
 def animated(file):
@@ -172,7 +172,7 @@ def test_a_picture_is_small(tmp_path):
 
 
 def test_a_model_of_images_is_given_files(tmp_path):
-    with pytest.raises(CheckpointError, match=r"must be a picture's file, .*none is none"):
+    with pytest.raises(CheckpointError, match=r"must be a file, since the model takes images; .*none is none"):
         with_given(classifier(), [str(tmp_path / "none")])
     with pytest.raises(CheckpointError, match="must be a picture's file"):
         with_given(classifier(), [str(tmp_path)])
@@ -189,7 +189,7 @@ def test_what_is_given_is_taken_or_refused():
 
 
 def test_pictures_lie_in_the_artifact_and_are_checked_with_it(tmp_path):
-    source = with_pictures(classifier(), [picture(tmp_path / "one.png")])
+    source = with_files(classifier(), [picture(tmp_path / "one.png")])
     source = dataclasses.replace(source, about="Tells a from b.", order=7)
     folder = export(source, "1", tmp_path / "artifacts")
     manifest = read_artifact(folder).manifest

@@ -25,13 +25,13 @@ def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(nam
     assert 3 <= len(source.examples) <= MOST_EXAMPLES
     assert len(set(source.examples)) == len(source.examples)
     if source.image:
-        assert [one.image for one in source.examples] == list(source.pictures)
-        for content in source.pictures.values():
+        assert [one.image for one in source.examples] == list(source.example_files)
+        for content in source.example_files.values():
             assert len(content) <= (40_000 if name == "photos" else 10_000)  # each artifact holds them
             with Image.open(io.BytesIO(content)) as image:
                 assert max(image.size) <= (480 if name == "photos" else 192)
     else:
-        assert not source.pictures
+        assert not source.example_files
         pairs = name in ("minilm", "dates-rank")
         assert {one.text_pair is not None for one in source.examples} == {pairs}
         assert not pairs or source.task in COMPARING

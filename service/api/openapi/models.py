@@ -39,12 +39,13 @@ class Reload(Part):
 
 
 class Example(Part):
-    """An input to try a model on: texts, or where its picture is found."""
+    """An input to try a model on: texts, or where its picture or sound is found."""
 
     text: str | None = None
     text_pair: str | None = Field(None, description="of feature-extraction, a text to compare with the first")
     image: str | None = Field(None, description="the path of the picture")
-    type: str | None = Field(None, description="the media type of the picture")
+    sound: str | None = Field(None, description="the path of the sound")
+    type: str | None = Field(None, description="the media type of either")
 
 
 class ImageSize(Part):

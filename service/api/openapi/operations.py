@@ -1,6 +1,6 @@
 """What each of our own endpoints takes and answers, as OpenAPI describes it."""
 
-from contract.manifest import PICTURE_TYPES
+from contract.example import MEDIA_TYPES as EXAMPLE_TYPES
 from service.api.openapi.answers import (
     Attended,
 )
@@ -29,7 +29,7 @@ from service.options.generation import GenerateOptions
 from service.options.predictions import DetectOptions
 
 _EXAMPLE = answered("the picture, or the texts", Example, 401, 403, 404)
-_EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in PICTURE_TYPES.values()}
+_EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in EXAMPLE_TYPES.values()}
 _ATTENTION = prediction(
     Attended,
     images_or(any_of(AttendImages, AttendTexts), attend_form()),

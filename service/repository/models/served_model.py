@@ -111,9 +111,9 @@ class ServedModel:
         self.sessions = open_sessions(artifact, (*self.roles, *self.explaining), device, settings)
         check_manifest(artifact, self.sessions)
         self.inputs = open_inputs(artifact)
-        images = [example.image for example in self.manifest.examples if example.image]
-        self.pictures = {image: artifact.to_load(image).read_bytes() for image in images}
-        """The examples' pictures by file; they are kept in memory, since the checked copy is removed."""
+        files = [example.file for example in self.manifest.examples if example.file]
+        self.example_files = {file: artifact.to_load(file).read_bytes() for file in files}
+        """The examples' pictures and sounds by file; they are kept in memory, since the checked copy is removed."""
         self.refused: Mapping[Path, str] = {}
         """The newer versions that could not be served at the start, with the reasons that clients are told."""
         self.state: ModelState = "warming up"

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from contract.artifact import Artifact
-from contract.generation import Speech
-from contract.manifest import ALIGNED, KEPT
+from contract.generation import ALIGNED, KEPT, Speech
 from contract.names import listed
 from service.arrays import Array, padded
 from service.batching.admission import Backlog

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from service.errors import Busy, NotReady, Refusal, TooLarge, Unacceptable
-from service.inputs.image_preprocessing import decode_image
+from service.inputs.decoding import decode
 from service.inputs.sandbox import decoder_pool, decoder_threads
 from tests.samples.decoders import children, decoding, outcome, replaced
 from tests.samples.http_requests import SEVEN
@@ -64,12 +64,12 @@ async def test_an_image_that_takes_too_long_holds_its_thread_and_no_other(monkey
     monkeypatch.setattr(decoder_pool, "CLOCK_FACTOR", 0.01)
     go_on = threading.Event()
 
-    def slow(data, *request):
+    def slow(data, request):
         if data == b"slow":
             go_on.wait(20)
-        return decode_image(SEVEN, *request)
+        return decode(SEVEN, request)
 
-    monkeypatch.setattr(decoder_threads, "decode_image", slow)
+    monkeypatch.setattr(decoder_threads, "decode", slow)
     async with decoding(decode="threads", decode_processes=2, decode_seconds=20) as (pool, metrics):
         with pytest.raises(NotReady, match=r"needs a decoder for at most 0\.2 seconds"):
             await pool.decode(b"slow", INK)
@@ -88,12 +88,12 @@ async def test_an_image_that_takes_too_long_holds_its_thread_and_no_other(monkey
 
 @pytest.mark.parametrize("error", [MemoryError, OverflowError])
 async def test_an_image_that_fails_is_refused_and_the_next_is_not(error, monkeypatch):
-    def failing(data, *request):
+    def failing(data, request):
         if data == b"bad":
             raise error
-        return decode_image(data, *request)
+        return decode(data, request)
 
-    monkeypatch.setattr(decoder_threads, "decode_image", failing)
+    monkeypatch.setattr(decoder_threads, "decode", failing)
     async with decoding(decode="threads", decode_processes=1) as (pool, metrics):
         with pytest.raises(Unacceptable, match=r"^image: must be one that can be decoded, given one that cannot$"):
             await pool.decode(b"bad", INK)
