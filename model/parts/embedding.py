@@ -116,12 +116,22 @@ def alone(backbone: nn.Module, shown: Tensor, height: int) -> Iterator[None]:
 
 
 class Patches(nn.Module):
-    """Cut an image into patches (height, width) and project each one (Dosovitskiy et al. 2021, equation 1)."""
+    """Cut an image into patches (height, width) and project each one (Dosovitskiy et al. 2021, equation 1).
 
-    def __init__(self, image: tuple[int, int], channels: int, patch: tuple[int, int], width: int) -> None:
+    They lie side by side unless `stride` says how far apart they begin.
+    """
+
+    def __init__(
+        self,
+        image: tuple[int, int],
+        channels: int,
+        patch: tuple[int, int],
+        width: int,
+        stride: tuple[int, int] | None = None,
+    ) -> None:
         super().__init__()
         self.image = image
-        self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=patch)
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch, stride=stride or patch)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Take pixels (batch, channels, height, width of the image) -> (batch, patches in reading order, width)."""

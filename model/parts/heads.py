@@ -81,6 +81,37 @@ class FirstAndMeanClassifier(nn.Linear):
         return super().forward(torch.cat((x[:, 0], x[:, self.prefix :].mean(dim=1)), dim=1))
 
 
+class PrefixMean(nn.Module):
+    """The mean of the first tokens' last states, as of a class and a distillation token, and what is behind it.
+
+    Gong et al. 2021 (AST) classify it by a norm and a linear layer.
+    """
+
+    def __init__(self, prefix: int, behind: nn.Module) -> None:
+        super().__init__()
+        self.prefix = prefix
+        self.behind = behind
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take states (batch, token, width) -> what `behind` returns of (batch, width)."""
+        found: Tensor = self.behind(x[:, : self.prefix].mean(dim=1))
+        return found
+
+
+class ProjectedMeanClassifier(nn.Module):
+    """States through a linear layer, their mean, and a linear classifier (Yang et al. 2021, SUPERB, section 3)."""
+
+    def __init__(self, width: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(width, hidden)
+        self.output = nn.Linear(hidden, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take states (batch, token, width), all of them visible -> logits (batch, classes)."""
+        logits: Tensor = self.output(self.projection(x).mean(dim=1))
+        return logits
+
+
 class MeanState(nn.Module):
     """The mean of all last states."""
 

@@ -19,6 +19,8 @@ from model.parts.heads import (
     MeanLinear,
     MeanState,
     Pool,
+    PrefixMean,
+    ProjectedMeanClassifier,
     SparseWords,
     Unit,
     head_width,
@@ -61,6 +63,16 @@ def test_heads_of_the_mean_of_all_states():
     assert_same(MeanState()(X), mean)
     head = sharpen(MeanLinear(8, 3))
     assert_same(head(X), linear(weights_of(head), "module", mean))
+    head = sharpen(ProjectedMeanClassifier(8, 6, 3))
+    w = weights_of(head)
+    assert_same(head(X), linear(w, "module.output", linear(w, "module.projection", X.numpy()).mean(1)))
+
+
+def test_a_head_of_the_mean_of_the_first_states():
+    head = sharpen(PrefixMean(2, nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 3))))
+    w, mean = weights_of(head), X.numpy()[:, :2].mean(1)
+    assert_same(head(X), linear(w, "module.behind.1", layer_norm(w, "module.behind.0", mean)))
+    assert_same(PrefixMean(3, nn.Identity())(X), X.numpy()[:, :3].mean(1))
 
 
 @pytest.mark.parametrize("unit", [False, True])
