@@ -8,6 +8,12 @@ from contract.part import FileName, Part, Size
 
 KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
 
+SAMPLES, FRAMES = "samples", "frame"
+"""The input of every graph that hears, whose axis has its name where sounds vary; and the axis of what these become."""
+
+FILLED = "filled"
+"""The input that says how many frames of the spectrum a sound fills, (batch); the others are left out."""
+
 InputName = Annotated[str, Field(pattern=KIND_NAME)]
 
 Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
@@ -162,17 +168,33 @@ class SoundRule(Part):
 
     It is the mean of its channels at `rate` samples a second, with silence behind it up to `samples`. On each side of
     these are `side` more, which the first and last frames reach into: what was there, or the mirrored end of the sound.
+    A graph may take how many frames of the spectrum the sound `fills`, `filled` (batch): the others are left out.
+    Where the sound `varies`, the graph takes it as long as it is, and has as many frames as it fills; sounds of one
+    batch then have one length, since nothing says where one ends.
     """
 
     modality: Literal["sound"] = "sound"
     name: InputName = "sound"
     rate: Size = Field(description="samples a second")
-    samples: Size = Field(description="that are heard at once")
+    samples: Size = Field(description="that are heard at once, at most where they vary")
     side: int = Field(0, ge=0, description="samples on each side of these")
     hop: Size = Field(
         description="samples from one frame of the spectrum to the next, of which the model makes `frames`"
     )
-    frames: Size = Field(description="of which attention is")
+    frames: Size = Field(description="of which attention is, at most; of a spectrum in patches, its columns")
+    apart: Size | None = Field(None, description="samples from one of these to the next; null: samples / frames")
+    varies: bool = Field(False, description="the graph takes a sound as long as it is; else silence is behind it")
+    least: Size = Field(1, description="samples of the shortest sound, which fill one frame of the spectrum")
+
+    @model_validator(mode="after")
+    def _as_many_frames(self) -> "SoundRule":
+        if self.varies and self.fills(self.samples) != self.frames:
+            raise ValueError("frames of a sound that varies must be those that its samples fill")
+        return self
+
+    def fills(self, samples: int) -> int:
+        """Return how many frames of the spectrum a number of samples fills."""
+        return (samples - self.least) // self.hop + 1
 
     @property
     def seconds(self) -> float:
@@ -181,8 +203,8 @@ class SoundRule(Part):
 
     @property
     def step(self) -> float:
-        """Seconds of a frame."""
-        return self.seconds / self.frames
+        """Seconds from one frame to the next."""
+        return (self.apart or self.samples / self.frames) / self.rate
 
     @property
     def stand_ins(self) -> dict[str, int]:
@@ -196,8 +218,8 @@ class SoundRule(Part):
 
     @property
     def most_tokens(self) -> int:
-        """The most tokens where their number varies between inputs: 0, since it does not."""
-        return 0
+        """The most tokens where their number varies between inputs; else 0."""
+        return self.frames if self.varies else 0
 
 
 InputRule = Annotated[ImageRule | TextRule | SoundRule, Field(discriminator="modality")]

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from contract.example import MAX_FILE_BYTES, Example
+from contract.detection import Detection
 from contract.generation import Generation
 from contract.input_rules import KIND_NAME, InputRule, Inputs
 from contract.part import NAME, FileName, Part, Size
@@ -21,6 +22,7 @@ Task = Literal[
     "text2text-generation",
     "image-to-text",
     "automatic-speech-recognition",
+    "audio-classification",
     "object-detection",
 ]
 
@@ -68,7 +70,7 @@ FUSIONS = ("each", "mean", "max", "min")
 """Heads by index, or how all heads are fused. The attention graph's input `fusion` is an index into them."""
 
 FIGURES = ("entropy", "special", "distance", "sink")
-"""What `<kind>.diagnostics` holds along its last axis: images have all four (in windows not `sink`), texts two."""
+"""What `<kind>.diagnostics` holds along its last axis: images have all four (in windows not `sink`), others two."""
 
 OBJECTS = "object"
 """The axis of what a detector looks for."""
@@ -83,6 +85,9 @@ BOX_NUMBERS = 4
 
 LOGITS, BOXES = "logits", "boxes"
 """The two answers of a detector: for each object the logits of its class, and its box."""
+
+BLANK = ""
+"""The label of the class that writes nothing: no character begins at its frames, and one that follows is a new one."""
 
 LEFT_OUT = "left out"
 """How `Manifest.verified` begins its entry for a method that the model has not, though its kind of model could."""
@@ -249,19 +254,6 @@ class Kind(Part):
         return self.length - self.suffix if self.suffix else None
 
 
-class Detection(Part):
-    """How the answers of a detector are read: `logits` (batch, object, class) and `boxes` (batch, object, 4).
-
-    Where `scores` are softmax, the logit behind those of the labels says that there is no object. A box is its middle
-    (x, y), its width and its height, as shares of the sides of the model's input, or of the image that was fitted in.
-    """
-
-    objects: Size = Field(description="how many are looked for in every image")
-    threshold: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.5, description="probability from which an object counts as found, where a request does not say"
-    )
-
-
 class Recommendation(Part):
     """The method that explained this model best, by one measure of its task."""
 
@@ -292,7 +284,11 @@ class Manifest(Part, Inputs):
     graphs: dict[Role, Graph]
     files: tuple[File, ...] = Field(description="everything else in the folder: weights, tokenizer")
     inputs: tuple[InputRule, ...] = Field(description="of one request, by name")
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = Field(
+        (),
+        description="of classes; of speech recognition without generation, what each class of a frame writes: a space "
+        "ends a word, and the blank writes nothing (Graves et al. 2006)",
+    )
     scores: Scores = Field(
         "softmax",
         description="logits to probabilities: one label, or each for itself; identity: logits are answered as they are",
@@ -326,6 +322,8 @@ class Manifest(Part, Inputs):
             raise ValueError("generation needs the graphs encode and decode")
         if (self.task == "object-detection") != (self.detection is not None):
             raise ValueError("detection is for object-detection, which needs it")
+        if self.task == "automatic-speech-recognition" and not self.generation and self.labels.count(BLANK) != 1:
+            raise ValueError("labels of speech recognition without generation must hold one blank")
         if self.detection and (self.image is None or not self.labels):
             raise ValueError("detection needs an image rule and labels")
         listed = [file.file for file in self.all_files()]

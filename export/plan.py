@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from contract.example import Example
+from contract.detection import Detection
 from contract.generation import Generation
 from contract.input_rules import ImageRule, Inputs, SoundRule, TextRule
 from contract.manifest import (
     GRADIENT_METHODS,
     SHOWN,
     STATE_METHODS,
-    Detection,
     Dtype,
     GradientMethod,
     Kind,

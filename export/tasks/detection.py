@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from contract.detection import Detection
 from contract.input_rules import ImageRule
-from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, SHOWN, Detection, Port, Scores
+from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, SHOWN, Port, Scores
 from export.plan import Source
 from export.tasks.ports import attention_kind, base_plan, derived_plans, encoder_kind, float_port
 from export.traced.base import Traced

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from contract.manifest import Manifest
-from tests.samples.manifest_documents import IMAGE, MISSING, TEXT, changed, entry, graph, steps
+from tests.samples.manifest_documents import IMAGE, MISSING, SOUND, TEXT, changed, entry, graph, steps
 
 OPTIONAL = {
     "schema_version": 6,
@@ -31,6 +31,11 @@ OPTIONAL = {
     "text.prompts": {},
     "text.default_prompt": None,
     "text.decoder_start": None,
+    "sound.name": "sound",
+    "sound.side": 0,
+    "sound.apart": None,
+    "sound.varies": False,
+    "sound.least": 1,
     "attention.0.abreast": 1,
     "attention.0.prefix": 0,
     "attention.0.grid": None,
@@ -90,6 +95,7 @@ PARTS = {
     "image.": IMAGE["inputs"][0],
     "attention.0.": IMAGE["attention"][0],
     "text.": TEXT["inputs"][0],
+    "sound.": SOUND["inputs"][0],
     "generation.": TEXT["generation"],
     "generation.sampling.": TEXT["generation"]["sampling"],
     "generation.biases.0.": TEXT["generation"]["biases"][0],
@@ -98,10 +104,10 @@ PARTS = {
 
 
 def holder(path):
-    return TEXT if path.startswith(("text.", "generation.")) else IMAGE
+    return SOUND if path.startswith("sound.") else TEXT if path.startswith(("text.", "generation.")) else IMAGE
 
 
-@pytest.mark.parametrize("document", [IMAGE, TEXT], ids=["image", "text"])
+@pytest.mark.parametrize("document", [IMAGE, TEXT, SOUND], ids=["image", "text", "sound"])
 def test_a_manifest_says_after_a_round_trip_what_it_said_before(document):
     manifest = read(document)
     assert json.loads(manifest.model_dump_json()) == document
@@ -253,6 +259,30 @@ def test_there_is_an_input_and_each_has_a_name_of_its_own():
     assert refused(changed(IMAGE, "inputs", [])) == {"": "Value error, a model must have an input"}
     twice = changed(IMAGE, "inputs", [*IMAGE["inputs"], *IMAGE["inputs"]])
     assert refused(twice) == {"": "Value error, each input must have a name of its own"}
+
+
+@pytest.mark.parametrize(("samples", "frames"), [(400, 1), (719, 1), (720, 2), (16_000, 49)])
+def test_frames_of_a_sound_that_varies_are_those_of_its_samples(samples, frames):
+    varies = changed(SOUND, "sound.varies", True)
+    rule = read(varies).sound
+    assert (rule.fills(samples), rule.step, rule.most_tokens) == (frames, 0.02, 49)
+    read(changed(changed(varies, "sound.samples", samples), "sound.frames", frames))
+    wanted = {"sound": "Value error, frames of a sound that varies must be those that its samples fill"}
+    assert refused(changed(varies, "sound.frames", 50)) == refused(changed(varies, "sound.hop", 300)) == wanted
+
+
+def test_frames_of_a_sound_with_silence_behind_it_are_those_of_all_samples():
+    rule = read(
+        SOUND | {"inputs": [{"modality": "sound", "rate": 16_000, "samples": 480_000, "hop": 160, "frames": 1500}]}
+    ).sound
+    assert (rule.step, rule.seconds, rule.most_tokens) == (0.02, 30, 0)
+
+
+@pytest.mark.parametrize("labels", [[], ["a", " "], ["", "", "a"]])
+def test_speech_recognition_without_generation_has_one_blank(labels):
+    assert refused(changed(SOUND, "labels", labels)) == {
+        "": "Value error, labels of speech recognition without generation must hold one blank"
+    }
 
 
 def test_each_kind_of_attention_has_a_name_of_its_own():

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import orjson
 
+from contract.detection import Detection
 from contract.generation import Generation
 from contract.input_rules import TextRule
-from contract.manifest import BASELINE, GRAPH_METHODS, INSIDE, Detection, File, Graph, Kind, Port
+from contract.manifest import BASELINE, GRAPH_METHODS, INSIDE, File, Graph, Kind, Port
 from service.explanations.query import resolve
 from service.options.attention import AttentionOptions
 from service.options.base import parse

@@ -191,13 +191,36 @@ TEXT = {
     "verified": {},
 }
 
+SOUND = {
+    **IMAGE,
+    "name": "letters",
+    "family": "wav2vec2",
+    "task": "automatic-speech-recognition",
+    "examples": [],
+    "inputs": [
+        {
+            "modality": "sound",
+            "name": "sound",
+            "rate": 16_000,
+            "samples": 16_000,
+            "side": 8,
+            "hop": 320,
+            "frames": 49,
+            "apart": 320,
+            "varies": False,
+            "least": 400,
+        }
+    ],
+    "labels": ["", " ", "e"],
+}
+
 MISSING = object()
 
 
 def steps(path):
-    """Return the keys and indices of a dotted path; `image.` and `text.` lead to the one input of a document."""
+    """Return the keys and indices of a dotted path; `image.`, `text.` or `sound.` lead to the one input."""
     kind, _, name = path.partition(".")
-    path = f"inputs.0.{name}" if kind in ("image", "text") else path
+    path = f"inputs.0.{name}" if kind in ("image", "text", "sound") else path
     return [int(step) if step.isdecimal() else step for step in path.split(".")]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
+from contract.detection import Detection
 from contract.generation import LIKELIEST, TOKENS, Generation
 from contract.input_rules import ImageRule, SoundRule
 from contract.manifest import (
@@ -12,7 +13,6 @@ from contract.manifest import (
     GRADIENT_METHODS,
     INSIDE,
     LOGITS,
-    Detection,
     GradientMethod,
     Graph,
     Kind,
