@@ -63,7 +63,7 @@ def check_room(source: Source, precision: Precision, extent: Extent, folder: Pat
     has = f"this machine has {free / 1e9:.1f} GB free"
     if held > free:
         raise CheckpointError(f"NAME: needs about {held / 1e9:.1f} GB of memory to be verified at all, {has}")
-    if longest := source.verified_longest:
+    if source.text and (longest := source.verified_longest):
         raise CheckpointError(
             f"--max-tokens: texts of {longest['source']} tokens need about {memory / 1e9:.1f} GB of memory to be "
             f"verified, {has}; give fewer"

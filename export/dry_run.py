@@ -15,6 +15,8 @@ def describe(source: Source, target: Path, precision: Precision, extent: Extent)
         takes.append(f"images of {image.height}x{image.width} pixels")
     if text := source.text:
         takes.append(f"texts of at most {text.max_tokens} tokens")
+    if sound := source.sound:
+        takes.append(f"sounds of at most {sound.seconds:.4g} s at {sound.rate} Hz")
     duration = format_time(seconds(source, extent))
     lines = {
         "model": f"{source.family} for {source.task}, in {precision}",

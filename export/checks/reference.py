@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from contract.input_rules import ImageRule
+from contract.input_rules import FRAMES, SAMPLES, ImageRule
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, Kind
 from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
@@ -113,14 +113,11 @@ MOST_ROWS = 100
 """The most rows that are verified of a kind whose tokens look around in windows: there may be thousands."""
 
 
-FRAMES = "frame"
-"""The axis of a sound."""
-
-
 def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
-    """Return the sizes with the lengths of the axes that never vary: a sound's, an image's, and that of its objects."""
+    """Return the sizes with the lengths of axes that they do not say: a sound's frames, an image's, its objects'."""
     objects = source.detection.objects if source.detection else 0
-    frames = source.sound.frames if source.sound else 0
+    sound = source.sound
+    frames = sound.fills(sizes[SAMPLES]) if sound and sound.varies else sound.frames if sound else 0
     return {
         **sizes,
         OBJECTS: objects,

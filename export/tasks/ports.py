@@ -18,6 +18,7 @@ from contract.manifest import (
 )
 from export.plan import Plan, UpperBounds
 from export.traced.base import Traced
+from model.architectures.speech_encoder import SpeechEncoder
 from model.architectures.text_encoder import TextEncoder
 from model.architectures.vit import ViT
 
@@ -201,7 +202,7 @@ def attention_kind(sort: Sort, path: str, layers: int, heads: int, query: str, k
     )
 
 
-def answer_port(model: ViT | TextEncoder, task: Task, *axes: str) -> Port:
+def answer_port(model: ViT | TextEncoder | SpeechEncoder, task: Task, *axes: str) -> Port:
     """Return the port of what the head returns."""
     return float_port(NAMES.get(task, "logits"), *axes, model.width)
 

@@ -1,4 +1,4 @@
-"""Whisper: its maps, and its encode and decode steps. Frames are made of samples in the graph."""
+"""Models of sound: their maps, and the encode and decode steps of Whisper. Frames are made of samples in the graph."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -8,10 +8,33 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind
 from export.traced.base import Observed, Traced, pairs, values_of
+from model.architectures.speech_encoder import SpeechEncoder
+from model.architectures.vit import ViT
 from model.architectures.whisper import Whisper
 from model.parts.attention import KeyValue
 from model.parts.cache import recording
 from model.parts.sound import LogMel
+
+
+class TracedSound(Traced):
+    """An encoder of sound: samples (batch, sample), and what else `prepare` takes -> the answer of its head."""
+
+    model: SpeechEncoder | ViT
+    stacks = ("encoder",)
+
+    def __init__(self, model: SpeechEncoder | ViT, kinds: Sequence[Kind], prepare: nn.Module) -> None:
+        super().__init__(model, kinds)
+        self.prepare = prepare
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values. Sound is prepared in single floats at least."""
+        samples, *more = inputs
+        dtype = next(self.model.parameters()).dtype
+        wide = samples.to(torch.promote_types(samples.dtype, dtype))
+        recorded: list[KeyValue] = []
+        recalls = [recording(recorded)] * len(self.model.encoder.blocks)
+        answer, maps = self.model(self.prepare(wide, *more).to(dtype), recalls)
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
 class TracedWhisper(Traced):

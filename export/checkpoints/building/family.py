@@ -65,7 +65,7 @@ class Family(ABC, Generic[C]):
     def source(self, checkpoint: Checkpoint, options: ExportOptions) -> Source:
         """Return the source of an artifact. Raises CheckpointError for anything that is wrong with the checkpoint."""
         if options.image and "--image-size" not in self.command_options:
-            raise CheckpointError(f"--image-size: {self.model_type} reads text")
+            raise CheckpointError(f"--image-size: {self.model_type} takes no images")
         checkpoint = dataclasses.replace(checkpoint, config=without_keys(checkpoint.config, options.ignored))
         task = self.task(checkpoint, options.task)
         config = self.read(checkpoint)

@@ -27,12 +27,12 @@ PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
 Sides = Size | tuple[Size, Size]
 
 
-def processor_of(checkpoint: Checkpoint, ignored: Collection[str]) -> dict[str, Any]:
-    """Return the settings of an image processor: of the file of a whole processor, if it holds them, or of its own.
+def processor_of(checkpoint: Checkpoint, ignored: Collection[str], part: str = "image_processor") -> dict[str, Any]:
+    """Return the settings of a part of a processor: of the file of a whole one, if it holds them, or of its own.
 
     Raises CheckpointError where there are none.
     """
-    own = checkpoint.json(PROCESSOR).get("image_processor")
+    own = checkpoint.json(PROCESSOR).get(part)
     if own is None and checkpoint.has(PREPROCESSOR):
         own = checkpoint.json(PREPROCESSOR)
     if not isinstance(own, dict):

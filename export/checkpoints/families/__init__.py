@@ -25,6 +25,7 @@ TEXTS: tuple[Task, ...] = (
     "feature-extraction",
 )
 CONTINUED: tuple[Task, ...] = ("text-generation",)
+SPEECH: tuple[Task, ...] = ("automatic-speech-recognition", "audio-classification", "feature-extraction")
 SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
 
 LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
@@ -39,6 +40,8 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     "gpt2": ("gpt2", CONTINUED),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
     "whisper": ("whisper", ("automatic-speech-recognition",)),
+    **{name: (name, SPEECH) for name in ("wav2vec2", "hubert")},
+    "audio-spectrogram-transformer": ("audio_spectrogram_transformer", ("audio-classification", "feature-extraction")),
     "bart": ("bart", (*SEQUENCES, "text-classification")),
 }
 """`model_type` -> the file of its family, and its tasks. So much of a folder is said without PyTorch, which the files

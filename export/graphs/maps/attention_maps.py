@@ -258,7 +258,7 @@ class MapsBuilder:
                 b.op("MatMul", weights, special),
                 *([distance(b, self.kind, weights, places)] if places else []),
             ]
-            if self.kind.has_sinks:
+            if places and self.kind.has_sinks:
                 found.append(b.op("Expand", sink(b, self.kind, weights), b.op("Shape", found[0])))
             yield b.op("Concat", *found, axis=3)
 
