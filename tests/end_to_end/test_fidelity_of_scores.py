@@ -12,6 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from export.bundled import SOURCES
+from export.tasks.ports import EMBEDDED
 from tests.samples.checkpoints import CASES
 from tests.samples.fidelity import BUNDLED, FAMILIES, close, of_families, open_model, score, targets
 
@@ -171,7 +172,7 @@ def test_libra_is_that_of_the_states_of_every_layer_and_adds_up(model, watched):
 def test_integrated_gradients_are_those_of_a_point_of_the_path(model, watched):
     seen, rng = model.seen(BATCH), np.random.default_rng(7)
     asked = named(model, seen)
-    blank = {name: np.roll(array, 1, 0) for name, array in seen.feed.items() if name in ("pixels", "source", "target")}
+    blank = {name: np.roll(array, 1, 0) for name, array in seen.feed.items() if name in EMBEDDED}
     share, point = np.array([1, 1, 0], np.float32), rng.random(BATCH).astype(np.float32)
     with torch.no_grad():
         watched.answer(seen.feed)

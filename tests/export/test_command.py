@@ -390,7 +390,7 @@ def test_a_fault_is_one_line_that_names_it(checkpoint, capsys, tmp_path, fault):
             "--task: bert serves text-classification, token-classification, question-answering, fill-mask, sparse-embedding, "
             "feature-extraction",
         ),
-        ("bert", ["--image-size", "64"], "--image-size: bert reads text"),
+        ("bert", ["--image-size", "64"], "--image-size: bert takes no images"),
         (
             "vit",
             ["--image-size", "18"],

@@ -199,6 +199,7 @@ YOLOS_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "attention.value", "
 BERT_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "self.value", "output.dense")}
 DISTILBERT_PARTS: Parts = {"encoder": (r"layer\.\d+\.attention", "v_lin", "out_lin")}
 GPT2_PARTS: Parts = {"decoder": (r"h\.\d+\.attn", "c_attn", "c_proj")}
+SPEECH_PARTS: Parts = {"encoder": (r"layers\.\d+\.attention", "v_proj", "out_proj")}
 BART_PARTS: Parts = {
     "encoder": (r"encoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
     "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
@@ -367,6 +368,47 @@ def gpt2(**options: Any) -> Reference:
     }
     tokens = {"bos_token_id": 2, "eos_token_id": 2}
     return Reference(lambda: T.GPT2LMHeadModel(T.GPT2Config(**{**small, **tokens, **options})), GPT2_PARTS)
+
+
+LETTER_TOKENS = ("<pad>", "<s>", "</s>", "<unk>", "|", "E", "T", "A", "O", "'", "H", "I")
+
+
+def letters(**more: Any) -> dict[str, Any]:
+    """A tokenizer of characters, and settings of a processor that leaves out what is the default."""
+    return {
+        "vocab.json": {token: index for index, token in enumerate(LETTER_TOKENS)},
+        "tokenizer_config.json": {"pad_token": "<pad>", "do_lower_case": False, **more},
+        "preprocessor_config.json": {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16_000},
+    }
+
+
+def speech(kind: Any, config: Any = T.Wav2Vec2Config, **options: Any) -> Reference:
+    small = {
+        **SMALL, "intermediate_size": 24, "conv_dim": [6, 8, 8], "conv_kernel": [10, 8, 4], "conv_stride": [10, 8, 4],
+        "num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2, "vocab_size": len(LETTER_TOKENS),
+        "classifier_proj_size": 12,
+    }  # fmt: skip
+    return Reference(lambda: kind(config(**{**small, **options})), SPEECH_PARTS)
+
+
+STABLE = {
+    "feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True, "num_conv_pos_embeddings": 5,
+    "hidden_act": "gelu_new", "feat_extract_activation": "relu",
+}  # fmt: skip
+SPECTROGRAM = {"num_mel_bins": 24, "max_length": 30}
+
+
+def spectrogram(kind: Any, **options: Any) -> Reference:
+    small = {
+        **SMALL, **SPECTROGRAM, "intermediate_size": 24, "patch_size": 6, "frequency_stride": 5, "time_stride": 4,
+        "qkv_bias": False,
+    }  # fmt: skip
+    return Reference(lambda: kind(T.ASTConfig(**{**small, **LABELS, **options})), VIT_PARTS)
+
+
+def filter_bank(**more: Any) -> dict[str, Any]:
+    settings = {"feature_extractor_type": "ASTFeatureExtractor", **SPECTROGRAM, **more}
+    return {"preprocessor_config.json": settings}
 
 
 def marian(**options: Any) -> Reference:
@@ -719,6 +761,26 @@ CASES = {
         },
         in_languages("deu_Latn", "eng_Latn", "zho_Hans"),
     ),
+    "wav2vec2": Case(speech(T.Wav2Vec2ForCTC), "automatic-speech-recognition", letters()),
+    "wav2vec2-stable": Case(
+        speech(T.Wav2Vec2ForCTC, **STABLE), "automatic-speech-recognition",
+        {
+            **letters(do_lower_case=True, word_delimiter_token="'"),
+            "processor_config.json": {"feature_extractor": {"do_normalize": False, "sampling_rate": 8000}},
+        },
+    ),
+    "wav2vec2-sounds": Case(
+        speech(T.Wav2Vec2ForSequenceClassification, **STABLE, **LABELS), "audio-classification", letters(),
+    ),
+    "wav2vec2-features": Case(speech(T.Wav2Vec2Model), "feature-extraction", letters()),
+    "hubert": Case(
+        speech(T.HubertForCTC, T.HubertConfig, feat_proj_layer_norm=False), "automatic-speech-recognition", letters(),
+    ),
+    "hubert-sounds": Case(
+        speech(T.HubertForSequenceClassification, T.HubertConfig, **LABELS), "audio-classification", letters(),
+    ),
+    "ast": Case(spectrogram(T.ASTForAudioClassification), "audio-classification", filter_bank()),
+    "ast-features": Case(spectrogram(T.ASTModel), "feature-extraction", filter_bank(mean=-3.0, std=2.0)),
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from service.arrays import log_softmax
 from service.errors import Unacceptable
+from service.explanations.ctc import read
 from service.inputs.image_preprocessing import decode_image
 from service.options.generation import GenerateOptions
 from service.repository.models.generator import Generator
@@ -109,7 +110,7 @@ def test_answers_and_windows_are_those_of_the_reference_library(sources, name):
 
 @pytest.mark.parametrize("name", [
     name for name in of_task("image-classification", "feature-extraction")
-    if "preprocessor_config.json" in CASES[name].files
+    if "size" in CASES[name].files.get("preprocessor_config.json", {})
 ])  # fmt: skip
 def test_an_image_is_prepared_as_by_the_reference_library(sources, name):
     rule, file = sources(name).image, io.BytesIO()
@@ -117,6 +118,36 @@ def test_an_image_is_prepared_as_by_the_reference_library(sources, name):
     pixels = decode_image(file.getvalue(), rule, 10**7).pixels
     ours = (pixels / 255 - rule.mean) / rule.std
     close(ours.transpose(2, 0, 1)[None], processed(name, photograph()), "pixels", 1e-6)
+
+
+@pytest.mark.parametrize("name", of_task("automatic-speech-recognition"))
+@torch.no_grad()
+def test_characters_and_words_with_their_times_are_those_of_the_reference_library(sources, name):
+    source, written = sources(name), set()
+    settings = CASES[name].files["tokenizer_config.json"]  # the reference library forgets the delimiter of a folder
+    theirs = transformers.Wav2Vec2CTCTokenizer(str(checkpoint_of(name) / "vocab.json"), **settings)
+    lower = str.lower if theirs.do_lower_case else str  # it lowers the text alone
+    feed = draw(source, source.plan("predict").inputs, 6, whole=True)
+    feed["samples"] = np.concatenate([feed["samples"] * gain for gain in (1, -3, 0.3, 2)], axis=1)
+    heard = source.traced.observe(*tensors(feed)).answer.numpy()
+    for logits in (*heard, *(heard - heard.mean(1, keepdims=True))):  # centred, each class is the likeliest somewhere
+        ours = read(logits, source.labels, source.sound.step)
+        wanted = theirs.decode(logits.argmax(-1), output_char_offsets=True, output_word_offsets=True)
+        assert ours.text == wanted.text
+        for found, offsets, key in (
+            (ours.characters, wanted.char_offsets, "char"),
+            (ours.words, wanted.word_offsets, "word"),
+        ):
+            assert [(one.text, one.start, one.end) for one in found] == [
+                (
+                    lower(one[key]),
+                    *(pytest.approx(one[f"{end}_offset"] * source.sound.step) for end in ("start", "end")),
+                )
+                for one in offsets
+            ]
+        written.add(ours.text)
+    assert len(written) > 6
+    assert any(" " in text for text in written)
 
 
 @pytest.mark.parametrize("name", of_task("image-classification", "text-classification", "object-detection"))
