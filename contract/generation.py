@@ -15,9 +15,6 @@ and these tokens, both (batch, count), beside the logits of all."""
 GENERATING: tuple[Literal["hear", "encode", "decode", "align"], ...] = ("hear", "encode", "decode", "align")
 """The roles that only models that generate have, of which the first and the last are of models that hear."""
 
-KEPT = "kept"
-"""The input of the graph `hear` that says how many frames of the spectrum are kept, (batch); the others are 0."""
-
 ALIGNED = "aligned"
 """What the graph `align` returns: the weights of some heads that attend to frames, (batch, head, target, frame)."""
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from contract.example import MAX_FILE_BYTES, Example
 from contract.detection import Detection
+from contract.example import MAX_FILE_BYTES, Example
 from contract.generation import Generation
 from contract.input_rules import KIND_NAME, InputRule, Inputs
 from contract.part import NAME, FileName, Part, Size

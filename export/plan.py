@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from contract.example import Example
 from contract.detection import Detection
+from contract.example import Example
 from contract.generation import Generation
 from contract.input_rules import ImageRule, Inputs, SoundRule, TextRule
 from contract.manifest import (

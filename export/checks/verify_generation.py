@@ -9,7 +9,8 @@ import onnxruntime as ort
 import torch
 from torch import nn
 
-from contract.generation import COUNT, KEPT, LIKELIEST, TOKENS, Generation
+from contract.generation import COUNT, LIKELIEST, TOKENS, Generation
+from contract.input_rules import FILLED
 from export.checks.comparison import (
     Array,
     Ledger,
@@ -87,7 +88,7 @@ def compare_cached_with_uncached(
     first = target.shape[1] // 2 if begins else 0
     fed = {name: tensor.numpy() for name, tensor in given.items()} | ({"source": target[:, :first]} if first else {})
     every = source.sound.samples // source.sound.hop if source.sound else 0
-    state = {**fed, KEPT: np.full(sizes["batch"], every)}
+    state = {**fed, FILLED: np.full(sizes["batch"], every)}
     for plan in encoding:
         found = run(plan, open_session(plan.role), [state[port.name] for port in plan.inputs])
         state |= zip((port.name for port in plan.outputs), found, strict=True)

@@ -142,7 +142,7 @@ def _example(manifest: Manifest, index: int) -> dict[str, object]:
 
 
 def example(served: ServedModel, number: str) -> Response:
-    """Answer with an example: its picture or sound, or its texts in JSON. Raises NotFound for a number that none has."""
+    """Answer with an example: its file, or its texts in JSON. Raises NotFound for a number that none has."""
     examples = {str(index): one for index, one in enumerate(served.manifest.examples)}
     if number not in examples:
         has = f"must be 0 to {len(examples) - 1}" if examples else "this model has none"

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from contract.artifact import Artifact
-from contract.generation import KEPT
-from contract.input_rules import SoundRule
+from contract.input_rules import FILLED, SoundRule
 from service.inputs.decoding import Decoded
 from service.inputs.model_input import ModelInput, Sound
 
@@ -51,7 +50,7 @@ class SoundInputs:
         heard = Sound(sound.samples[seek : seek + rule.samples], sound.rate)
         silence = np.arange(rule.frames) >= self.frames_of(len(heard.samples))
         kept = min(len(whole) - seek, rule.samples) // rule.hop
-        arrays = {"samples": samples, KEPT: np.array(kept)}
+        arrays = {"samples": samples, FILLED: np.array(kept)}
         return ModelInput(arrays, dict(self.lengths), {self.axis: silence}, sound=heard)
 
     def frames_of(self, samples: int) -> int:

@@ -17,7 +17,7 @@ from export.checkpoints.reading.config import Activation, Config, Depth, Epsilon
 from export.checkpoints.reading.tokenizers.characters import read_characters
 from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.sound import sound_encoder
+from export.tasks.sound_encoder import sound_encoder
 from model.architectures.speech_encoder import SpeechEncoderConfig, speech_encoder
 from model.parts.heads import EachLinear, MeanState, ProjectedMeanClassifier
 from model.parts.sound import UnitVariance

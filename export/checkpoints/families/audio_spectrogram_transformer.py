@@ -15,7 +15,7 @@ from export.checkpoints.reading.config import Activation, Depth, Epsilon, Size
 from export.checkpoints.reading.config import Config as BaseConfig
 from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.sound import sound_encoder
+from export.tasks.sound_encoder import sound_encoder
 from model.architectures.spectrogram_transformer import SpectrogramConfig, spectrogram_transformer
 from model.parts.heads import PrefixMean
 from model.parts.sound import FilterBank, MelSizes

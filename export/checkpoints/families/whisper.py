@@ -101,6 +101,7 @@ class WhisperFamily(Family[Config]):
                 samples=HALVED * mel.hop * sizes.frames,
                 side=mel.window // 2,
                 hop=mel.hop,
+                least=mel.hop,
                 frames=sizes.frames,
             ),
             tokenizer=tokenizer,

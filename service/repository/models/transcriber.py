@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from contract.artifact import Artifact
-from contract.generation import ALIGNED, KEPT, Speech
+from contract.generation import ALIGNED, Speech
+from contract.input_rules import FILLED
 from contract.names import listed
 from service.arrays import Array, padded
 from service.batching.admission import Backlog
@@ -153,7 +154,7 @@ class Transcriber(Generator):
             before = self._before(written) if told else []
             one = await self._write(memory, before, prefix, options, silent, caller, timed=timed)
             target = [*prefix[1:], *one.found.tokens]
-            moved = int(item.arrays[KEPT]) * rule.hop
+            moved = int(item.arrays[FILLED]) * rule.hop
             if not self._is_silence(one, options):
                 fresh, moved = await self._segments(one, item, memory, seek, options, language, caller, timed=timed)
                 told = one.temperature < LOW_TEMPERATURE and options.condition_on_previous_text
@@ -163,7 +164,7 @@ class Transcriber(Generator):
                         segments.append(segment)
                         if heard:
                             heard(segment)
-            seek += moved or int(item.arrays[KEPT]) * rule.hop
+            seek += moved or int(item.arrays[FILLED]) * rule.hop
         code = self._codes.get(language) if language is not None else None
         return Transcript(code, sound.seconds, tuple(segments), tuple(target))
 
@@ -299,7 +300,7 @@ class Transcriber(Generator):
         timed: bool,
     ) -> tuple[list[tuple[Segment, list[int]]], int]:
         """Return the segments of a window, each with its tokens, and the samples before the next window."""
-        rule, tokens, whole = self.inputs.rule, list(self.generation.without_end(one.found.tokens)), item.arrays[KEPT]
+        rule, tokens, whole = self.inputs.rule, list(self.generation.without_end(one.found.tokens)), item.arrays[FILLED]
         first_time = self.speech.first_time if self.speech.first_time is not None else NEVER
         steps = int(whole) * rule.hop * rule.frames // rule.samples
         parts, moved = cut(tokens, first_time if timed else NEVER, steps)
