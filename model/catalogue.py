@@ -10,8 +10,10 @@ from model.architectures.convolutional import CONVOLUTIONAL_SIZES, convolutional
 from model.architectures.detector import DETECTOR_SIZES, detector
 from model.architectures.gpt import GPT_SIZES, gpt
 from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
+from model.architectures.speech_transformer import SPEECH_TRANSFORMER_SIZES, speech_transformer
 from model.architectures.swin import SWIN_SIZES, swin
 from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
+from model.architectures.tera import TERA_SIZES, tera
 from model.architectures.text_encoder import TEXT_ENCODER_SIZES, tagger, text_ranker, word_filler
 from model.architectures.transformer import TRANSFORMER_SIZES, vaswani
 from model.architectures.vit import VIT_SIZES, vit
@@ -36,6 +38,8 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: detector(config) for name, config in DETECTOR_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: swin(config) for name, config in SWIN_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: swin_v2(config) for name, config in SWIN_V2_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: speech_transformer(config) for name, config in SPEECH_TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: tera(config) for name, config in TERA_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
     "dates-mlm": lambda: word_filler(TEXT_ENCODER_SIZES["dates-mlm"]),
