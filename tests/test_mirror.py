@@ -78,6 +78,7 @@ TESTED_ELSEWHERE = {
     "export/traced/detection.py": "tests/end_to_end/test_fidelity.py",
     "export/traced/generation.py": "tests/end_to_end/test_fidelity.py",
     "export/traced/images.py": "tests/end_to_end/test_fidelity.py",
+    "export/traced/sound.py": "tests/export/tasks/test_sound.py",
     "export/traced/texts.py": "tests/end_to_end/test_fidelity.py",
     "export/traced/windows.py": "tests/end_to_end/test_fidelity.py",
     "service/__init__.py": "tests/test_architecture.py",

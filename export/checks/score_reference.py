@@ -103,7 +103,7 @@ def _relevance(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[st
         return [
             explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])
         ]
-    encoder, decoder, cross = layers
+    encoder, decoder, cross, *_ = layers  # those before an encoder take no part
     at = torch.arange(len(controls["position"])), controls["position"]
     return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]
 

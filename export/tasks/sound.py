@@ -1,37 +1,72 @@
-"""The plans of models of sound: encoders that classify or embed it, or its frames, and Whisper."""
+"""The plans of models that hear: encoder-decoders whose source is sound, and one that embeds sounds."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from contract.generation import ALIGNED, Generation
-from contract.input_rules import FILLED, FRAMES, SAMPLES, SoundRule
-from contract.manifest import GRADIENT_METHODS, Port
+from contract.generation import Generation
+from contract.input_rules import SoundRule
+from contract.manifest import ALIGNED, GRADIENT_METHODS, KEPT, Kind, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
 from export.tasks.ports import (
+    EMBEDDINGS,
     MAX_VERIFIED_TOKENS,
     attention_kind,
     base_plan,
     derived_plans,
+    encoder_kind,
     float_port,
     index_port,
     token_port,
 )
 from export.traced.sound import (
+    TracedSpeechTransformer,
+    TracedTera,
     TracedWhisper,
     WhisperAlign,
     WhisperDecode,
     WhisperEncode,
     WhisperHear,
 )
+from model.architectures.speech_transformer import SpeechTransformerConfig
+from model.architectures.tera import Tera, TeraConfig
 from model.architectures.whisper import Whisper, WhisperConfig
 from model.parts.sound import LogMel
+
+BANDS = "band"
+"""The axis of a sound's frequencies."""
+
+
+def samples_port(sound: SoundRule) -> Port:
+    """Return the port of a sound."""
+    return Port(name="samples", dtype="float32", axes=("batch", sound.samples + 2 * sound.side))
+
+
+class Plane(NamedTuple):
+    """Attention before an encoder: the length of its axis, and the width of the values of all its heads together."""
+
+    kind: Kind
+    length: int
+    width: int
+
+
+def planes_of(config: SpeechTransformerConfig) -> tuple[Plane, Plane]:
+    """Return the 2D-attentions of a Speech-Transformer, along time and along frequency: a head for each map."""
+
+    def kind(name: str, axis: str) -> Kind:
+        found = attention_kind("encoder", f"source.planes.{{}}.{name}", config.planes, config.maps, axis, axis)
+        return found.model_copy(update={"name": name, "methods": ("raw", "rollout")})
+
+    return (
+        Plane(kind("time", "frame"), config.frames, config.maps * config.rows),
+        Plane(kind("frequency", BANDS), config.rows, config.maps * config.frames),
+    )
 
 
 def speech_to_text(
     name: str,
     model: Whisper,
-    config: WhisperConfig,
+    config: WhisperConfig | SpeechTransformerConfig,
     frames: LogMel,
     *,
     family: str,
@@ -40,29 +75,35 @@ def speech_to_text(
     rules: Generation,
     aligned: Sequence[tuple[int, int]],
     made_by: dict[str, Any],
+    planes: tuple[Plane, ...] = (),
 ) -> Source:
-    """Plan the graphs of a Whisper: `hear`, `encode` and `decode` write, `align` times, the others show its attention.
+    """Plan the graphs of an encoder-decoder: `hear`, `encode` and `decode` write, `align` times, the others show.
 
-    `aligned` are the heads, each a layer and a head of it, whose weights follow what is said.
+    `aligned` are the heads, each a layer and a head of it, whose weights follow what is said. Attention is shown of the
+    encoder, the decoder, across, and of `planes` before the encoder.
     """
     encoder, decoder, width = config.encoder, config.decoder, config.width
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
     kinds = (
-        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, FRAMES, FRAMES),
+        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "frame", "frame"),
         attention_kind("decoder", own, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
-        attention_kind("cross", cross, decoder.layers, decoder.heads, "target", FRAMES, *GRADIENT_METHODS),
+        attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "frame", *GRADIENT_METHODS),
+        *(plane.kind for plane in planes),
     )
-    sizes = {FRAMES: config.frames}
+    lengths = {plane.kind.key: plane.length for plane in planes}
+    sizes = {"frame": config.frames, **lengths}
     bounds: UpperBounds = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
-    samples = Port(name=SAMPLES, dtype="float32", axes=("batch", sound.samples + 2 * sound.side))
-    spectra: UpperBounds = {FILLED: sound.samples // sound.hop + 1}
-    traced = TracedWhisper(model, kinds, frames)
+    samples = samples_port(sound)
+    spectra: UpperBounds = {KEPT: sound.samples // sound.hop + 1}
+    traced = (TracedSpeechTransformer if planes else TracedWhisper)(model, kinds, frames)
     logits = float_port("logits", "batch", "target", config.vocabulary)
-    base = base_plan(traced, (samples, token_port("target")), (logits,), sizes, width, bounds)
+    widths = [*[width] * 3, *(plane.width for plane in planes)]
+    base = base_plan(traced, (samples, token_port("target")), (logits,), sizes, widths, bounds)
     states, crossed = (keys_and_values(path, decoder.layers) for path in (own, cross))
     head = width // decoder.heads
     memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
     prompt = tuple(float_port(f"past.{state}", "batch", decoder.heads, "source", head) for state in states)
+    attending = encoder.layers + sum(len(plane.kind.maps) for plane in planes)
     past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
     step = decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds)
     longest = min(config.length, rules.max_new_tokens)
@@ -77,7 +118,7 @@ def speech_to_text(
         base=base,
         plans=(
             *derived_plans(traced, base, sizes),
-            Plan("hear", WhisperHear(model, frames), (samples, index_port(FILLED)), memory, encoder.layers, spectra),
+            Plan("hear", WhisperHear(model, frames), (samples, index_port(KEPT)), memory, attending, spectra),
             # the last block need not attend
             Plan(
                 "encode",
@@ -100,11 +141,42 @@ def speech_to_text(
         attention=kinds,
         generation=with_states(rules, states, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
         made_by=made_by,
-        traced_at={"batch": 4, "source": 3, "target": 5, "capacity": 9},
+        traced_at={**lengths, "batch": 4, "source": 3, "target": 5, "capacity": 9},
         verified_at=(
-            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 2, "source": 4, "target": min(7, longest), "capacity": 16},
-            {"batch": 3, "source": min(long, 8), "target": long, "capacity": long},
+            {**lengths, "batch": 1, "source": 1, "target": 1, "capacity": 1},
+            {**lengths, "batch": 2, "source": 4, "target": min(7, longest), "capacity": 16},
+            {**lengths, "batch": 3, "source": min(long, 8), "target": long, "capacity": long},
         ),
-        verified_longest={"batch": 1, "source": longest, "target": longest},
+        verified_longest={**lengths, "batch": 1, "source": longest, "target": longest},
+    )
+
+
+def sound_embedder(
+    name: str,
+    model: Tera,
+    config: TeraConfig,
+    frames: LogMel,
+    *,
+    family: str,
+    sound: SoundRule,
+    made_by: dict[str, Any],
+) -> Source:
+    """Plan the graphs of an encoder that embeds sounds: the mean of its states of frames that hold sound."""
+    kind = encoder_kind(config.layers, config.heads, "frame", prefix=0).model_copy(update={"pooled": "all"})
+    sizes = {"frame": config.frames}
+    answer = float_port(EMBEDDINGS, "batch", config.width)
+    traced = TracedTera(model, (kind,), frames)
+    base = base_plan(traced, (samples_port(sound),), (answer,), sizes, config.width)
+    return Source(
+        name=name,
+        family=family,
+        task="feature-extraction",
+        inputs=(sound,),
+        traced=traced,
+        base=base,
+        plans=derived_plans(traced, base, sizes),
+        attention=(kind,),
+        made_by=made_by,
+        traced_at={"batch": 4},
+        verified_at=({"batch": 1}, {"batch": 2}, {"batch": 3}),
     )

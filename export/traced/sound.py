@@ -10,8 +10,10 @@ from contract.manifest import Kind
 from export.traced.base import Observed, Traced, pairs, values_of
 from model.architectures.speech_encoder import SpeechEncoder
 from model.architectures.vit import ViT
+from model.architectures.speech_transformer import SpeechTransformer
+from model.architectures.tera import Tera
 from model.architectures.whisper import Whisper
-from model.parts.attention import KeyValue
+from model.parts.attention import KeyValue, Maps
 from model.parts.cache import recording
 from model.parts.sound import LogMel
 
@@ -50,14 +52,49 @@ class TracedWhisper(Traced):
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
         samples, target = inputs
-        own: list[KeyValue] = []
         fed: list[KeyValue] = []
-        encoder, decoder, _ = self.kinds
-        memory, maps = self.model.hear(
-            self.frames(samples.to(self.frames.waves.dtype)), [recording(own)] * len(encoder.maps)
-        )
-        logits, others = self.model.write(target, memory, [recording(fed)] * len(decoder.maps))
-        return Observed(logits, self.by_kind(maps | others), [values_of(own), values_of(fed), values_of(memory)])
+        memory, maps, (own, *planes) = self.hear(self.frames(samples.to(self.frames.waves.dtype)))
+        logits, others = self.model.write(target, memory, [recording(fed)] * len(self.kinds[1].maps))
+        return Observed(logits, self.by_kind(maps | others), [own, values_of(fed), values_of(memory), *planes])
+
+    def hear(self, sound: Tensor) -> tuple[list[KeyValue], Maps, list[list[Tensor]]]:
+        """Run the encoder; return what the decoder remembers, maps, and values of the encoder and of what precedes."""
+        own: list[KeyValue] = []
+        memory, maps = self.model.hear(sound, [recording(own)] * len(self.kinds[0].maps))
+        return memory, maps, [values_of(own)]
+
+
+class TracedSpeechTransformer(TracedWhisper):
+    """A Speech-Transformer, which attends along time and along frequency before its encoder does."""
+
+    model: SpeechTransformer
+
+    def hear(self, sound: Tensor) -> tuple[list[KeyValue], Maps, list[list[Tensor]]]:
+        """Run the 2D-attentions and the encoder; return what the decoder remembers, maps and values."""
+        own: list[KeyValue] = []
+        planes: list[KeyValue] = []
+        memory, maps = self.model.hear(sound, [recording(own)] * len(self.kinds[0].maps), recording(planes))
+        values = values_of(planes)
+        return memory, maps, [values_of(own), values[::2], values[1::2]]
+
+
+class TracedTera(Traced):
+    """A TERA: samples (batch, sample) -> the mean of the states of the frames that hold sound."""
+
+    model: Tera
+    stacks = ("encoder",)
+
+    def __init__(self, model: Tera, kinds: Sequence[Kind], frames: LogMel) -> None:
+        super().__init__(model, kinds)
+        self.frames = frames
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values."""
+        (samples,) = inputs
+        recorded: list[KeyValue] = []
+        sound = self.frames(samples.to(self.frames.waves.dtype))
+        answer, maps = self.model(sound, [recording(recorded)] * len(self.kinds[0].maps))
+        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
 class WhisperHear(nn.Module):

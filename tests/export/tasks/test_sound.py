@@ -1,0 +1,117 @@
+"""Models that hear become graphs of samples."""
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+import torch
+
+from contract.artifact import read_artifact
+from contract.generation import Generation
+from contract.input_rules import SoundRule
+from contract.manifest import GRADIENT_METHODS
+from export.checkpoints.reading.tokenizers.tokenizer import word_tokenizer
+from export.pipeline import export
+from export.tasks.sound import planes_of, sound_embedder, speech_to_text
+from model.architectures.speech_transformer import SpeechTransformerConfig, speech_transformer
+from model.architectures.tera import TeraConfig, tera
+from model.parts.sound import LogMel, MelSizes
+from model.parts.stacks import StackSizes
+from model.vocabularies import END, PAD, START, WORD_SPECIALS, WORDS
+from tests.samples.attention_reference import sharpen
+
+MEL = MelSizes(rate=800, window=40, hop=20, bands=12)
+SIZES = SpeechTransformerConfig(
+    13, bands=12, frames=7, length=9, width=16, channels=5, maps=3, planes=2,
+    encoder=StackSizes(2, 2, 24), decoder=StackSizes(2, 4, 20),
+)  # fmt: skip
+SOUND = SoundRule(rate=800, samples=560, frames=7)
+
+
+def listener():
+    """Return the source of a small Speech-Transformer whose attention is far from uniform."""
+    return speech_to_text(
+        "listener",
+        sharpen(speech_transformer(SIZES)).float(),
+        SIZES,
+        LogMel(MEL),
+        family="speech-transformer",
+        sound=SOUND,
+        tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
+        rules=Generation(start=START, end=END, padding=PAD, max_new_tokens=9, caches=(), memory=()),
+        made_by={"definition": "listener"},
+        planes=planes_of(SIZES),
+    )
+
+
+def embedder():
+    """Return the source of a small TERA."""
+    sizes = TeraConfig(bands=12, frames=28, width=16, layers=2, heads=2, hidden=24)
+    rule = SOUND.model_copy(update={"frames": 28})
+    model = sharpen(tera(sizes)).float()
+    return sound_embedder("embedder", model, sizes, LogMel(MEL), family="tera", sound=rule, made_by={"definition": "e"})
+
+
+def test_maps_along_time_and_along_frequency_are_kinds_of_their_own():
+    source = listener()
+    kinds = {kind.name: kind for kind in source.attention}
+    assert list(kinds) == ["encoder", "decoder", "cross", "time", "frequency"]
+    assert kinds["time"].maps == ("source.planes.0.time", "source.planes.1.time")
+    assert kinds["time"].methods == kinds["frequency"].methods == ("raw", "rollout")
+    assert kinds["cross"].methods == ("raw", "norm", *GRADIENT_METHODS)
+    axes = {port.name: port.axes for port in source.base.outputs}
+    assert axes["source.planes.1.time"] == ("batch", 3, 7, 7)
+    assert axes["source.planes.1.time.value"] == ("batch", 3, 7, 3)
+    assert axes["source.planes.1.frequency"] == ("batch", 3, 3, 3)
+    assert axes["source.planes.1.frequency.value"] == ("batch", 3, 3, 7)
+    assert axes["encoder.blocks.0.input"] == ("batch", 7, 16)
+    assert {port.name: port.axes for port in source.plan("encode").inputs} == {
+        "samples": ("batch", 560),
+        "source": ("batch", "source"),
+    }
+
+
+@pytest.mark.slow
+def test_a_speech_transformer_is_exported_with_all_its_methods(tmp_path):
+    source = listener()
+    folder = export(source, "1", tmp_path, extent="full")
+    manifest = read_artifact(folder).manifest
+    assert set(GRADIENT_METHODS) <= manifest.graphs.keys()
+    assert not any("LEFT OUT" in str(value) for value in manifest.verified.values())
+    session = ort.InferenceSession(folder / "attention.onnx")
+    samples = torch.randn(2, 560, generator=torch.Generator().manual_seed(0)).numpy()
+    target = np.array([[1, 4, 5], [1, 7, 2]])
+    controls = {port.name: np.zeros([0] * len(port.shape), np.int64) for port in session.get_inputs()[2:]}
+    controls |= {"diagnose": np.array(False)}
+    controls |= {
+        f"{kind.name}.special": np.zeros((2, {"frequency": 3, "decoder": 3}.get(kind.name, 7)), bool)
+        for kind in manifest.attention
+    }
+    controls |= {"frequency.layers": np.arange(2), "frequency.rows": np.arange(3), "frequency.heads": np.arange(3)}
+    found = dict(
+        zip(
+            (port.name for port in session.get_outputs()),
+            session.run(None, {"samples": samples, "target": target, **controls}),
+            strict=True,
+        )
+    )
+    with torch.no_grad():
+        sound = source.traced.frames(torch.from_numpy(samples))
+        logits, maps = source.traced.model(sound, torch.from_numpy(target))
+    np.testing.assert_allclose(found["logits"], logits, atol=1e-3)
+    for layer in range(2):
+        wanted = maps[f"source.planes.{layer}.frequency"]
+        np.testing.assert_allclose(found["frequency"][:, :, layer], wanted, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_an_embedder_of_sounds_is_exported_with_all_its_methods(tmp_path):
+    source = embedder()
+    folder = export(source, "1", tmp_path, extent="full")
+    manifest = read_artifact(folder).manifest
+    assert {*GRADIENT_METHODS, "inside"} <= manifest.graphs.keys()
+    samples = torch.randn(2, 560, generator=torch.Generator().manual_seed(0))
+    samples[1, 300:] = 0
+    (found,) = ort.InferenceSession(folder / "predict.onnx").run(None, {"samples": samples.numpy()})
+    with torch.no_grad():
+        wanted = source.traced.model(source.traced.frames(samples))[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
