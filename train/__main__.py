@@ -21,6 +21,8 @@ RECIPES = {
     "scenes-dino": "dino_scenes",
     "scenes-detr": "scenes",
     "scenes-swin": "marked",
+    "spoken-digits": "spoken_digits",
+    "spoken-tera": "tera",
     "dates-mlm": "language",
     "dates-clm": "language",
     "dates-tags": "tags",

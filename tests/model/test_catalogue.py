@@ -10,8 +10,10 @@ from model.architectures.convolutional import CONVOLUTIONAL_SIZES
 from model.architectures.detector import DETECTOR_SIZES
 from model.architectures.gpt import GPT_SIZES
 from model.architectures.recurrent import RECURRENT_SIZES
+from model.architectures.speech_transformer import SPEECH_TRANSFORMER_SIZES
 from model.architectures.swin import SWIN_SIZES
 from model.architectures.swin_v2 import SWIN_V2_SIZES
+from model.architectures.tera import TERA_SIZES
 from model.architectures.text_encoder import TEXT_ENCODER_SIZES
 from model.architectures.transformer import TRANSFORMER_SIZES
 from model.architectures.vit import VIT_SIZES
@@ -57,6 +59,8 @@ PARAMETERS = {
     "captions-soft": 293_349,
     "captions-hard": 293_349,
     "scenes-detr": 652_119,
+    "spoken-digits": 587_408,
+    "spoken-tera": 339_648,
     "dates-recurrent": 593_163,
     "dates-convolutional": 742_443,
 }
@@ -83,6 +87,8 @@ MAPS = {  # how many, with how many heads each
     "captions-soft": (1, 1),
     "captions-hard": (1, 1),
     "scenes-detr": (2 + 2 * 3, 4),
+    "spoken-digits": (2 * 2 + 2 + 2 * 2, {8, 4}),
+    "spoken-tera": (3, 4),
     "dates-bilinear": (3 * 2, 4),
     "dates-recurrent": (1, 1),
     "dates-convolutional": (3, 1),
@@ -91,6 +97,8 @@ LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96, "dates-
 ALIGNING = {"dates-recurrent": (96, 16), "dates-convolutional": (96, 96)}
 """The most tokens of a source and a target."""
 SWINS = SWIN_SIZES | SWIN_V2_SIZES
+FRAMES = (1, 40, 300)
+"""Of log-mel, of models that hear."""
 TEXTS = {"dates-mlm": 96, "dates-clm": 96, "dates-tags": 96, "dates-rank": 96}
 
 
@@ -138,6 +146,14 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             config = DETECTOR_SIZES[name]
             logits, boxes, maps = model(torch.zeros(1, config.channels, *config.image))
             assert (logits.shape, boxes.shape) == ((1, config.objects, config.classes + 1), (1, config.objects, 4))
+        elif name in SPEECH_TRANSFORMER_SIZES:
+            config = SPEECH_TRANSFORMER_SIZES[name]
+            target = torch.zeros(1, config.length, dtype=torch.long)
+            logits, maps = model(torch.zeros(FRAMES), target)
+            assert logits.shape == (1, config.length, len(WORD_SPECIALS) + len(WORDS))
+        elif name in TERA_SIZES:
+            embeddings, maps = model(torch.zeros(FRAMES))
+            assert embeddings.shape == (1, TERA_SIZES[name].width)
         elif name in SWINS:
             config = SWINS[name]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))
