@@ -154,7 +154,9 @@ def _integrated_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: d
     inputs = (*base.inputs, *_score_controls(base), *blanks, *points)
     bounds = {f"{BASELINE}{port.name}": base.upper_bounds.get(port.name, 256) for port in embedded}
     outputs = (*found, float_port("score", "batch"))
-    return Plan("integrated", traced, inputs, outputs, base.attentions, {**base.upper_bounds, **bounds}, answers=0)
+    before = [name for kind in traced.kinds for name in kind.maps if name.startswith(traced.before)]
+    attentions = base.attentions + len(before)  # of the input, and of the baseline
+    return Plan("integrated", traced, inputs, outputs, attentions, {**base.upper_bounds, **bounds}, answers=0)
 
 
 def _inside_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:

@@ -44,6 +44,8 @@ class Traced(nn.Module):
 
     stacks: tuple[str, ...] = ()
     """The paths of the stacks whose first states are the input that is explained: all blocks of the model."""
+    before: tuple[str, ...] = ()
+    """How the paths begin of maps that are made before these stacks."""
     classes: int | None = None
     """How many of the first numbers of the answer's last axis can be explained, if not all of them."""
     fixed: Mapping[str, int] = MappingProxyType({})

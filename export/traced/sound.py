@@ -68,6 +68,7 @@ class TracedSpeechTransformer(TracedWhisper):
     """A Speech-Transformer, which attends along time and along frequency before its encoder does."""
 
     model: SpeechTransformer
+    before = ("source.",)
 
     def hear(self, sound: Tensor) -> tuple[list[KeyValue], Maps, list[list[Tensor]]]:
         """Run the 2D-attentions and the encoder; return what the decoder remembers, maps and values."""

@@ -11,8 +11,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 from tqdm import tqdm
 
+from model.architectures.speech_transformer import SPOKEN_MEL
+from model.parts.sound import LogMel
 from model.vocabularies import WORDS
 
 Samples: TypeAlias = npt.NDArray[np.float32]
@@ -32,7 +37,7 @@ HELD = "Alicia edward f4 iven4 john klatt3 Lee m3 Mario Michael pablo RicishayMa
 SLOWEST, FASTEST = 140, 230  # words a minute
 LOWEST, HIGHEST = 25, 75  # of the pitches from 0 to 99
 
-RATE = 8000
+RATE = SPOKEN_MEL.rate
 SECONDS = 3.0
 LENGTH = int(RATE * SECONDS)
 MOST = 5  # digits
@@ -43,6 +48,9 @@ COLOURS, COLOUR = 6, 0.5  # points of a curve of loudness by frequency, and its 
 LATEST_ECHO, LOUDEST_ECHO = 0.1, 0.5  # seconds, and the share that comes back
 BREATHS = 4  # numbers that each voice says in one breath
 JOINED_SHARE = 0.7  # of the utterances, the others are said in one breath
+
+
+MEL = LogMel(SPOKEN_MEL)
 
 
 class Voice(NamedTuple):
@@ -58,6 +66,13 @@ class Utterance(NamedTuple):
     samples: Samples
     digits: tuple[int, ...]
     times: list[tuple[float, float]]
+
+
+@torch.no_grad()
+def frames_of(samples: Tensor) -> Tensor:
+    """Take samples (batch, LENGTH), mirrored at their ends -> log-mel frames (batch, band, frame)."""
+    side = SPOKEN_MEL.window // 2
+    return MEL(F.pad(samples[:, None], (side, side), mode="reflect")[:, 0])  # type: ignore[no-any-return] # a module's answer
 
 
 def speak(name: str, pitch: int, speed: int, text: str) -> Samples:

@@ -15,21 +15,20 @@ from torch.nn import functional as F
 
 from model.architectures.speech_transformer import (
     SPEECH_TRANSFORMER_SIZES,
-    SPOKEN_MEL,
     SpeechTransformer,
     speech_transformer,
 )
 from model.catalogue import build
-from model.parts.sound import LogMel
 from model.vocabularies import END, PAD, START, encode_words
 from model.weights import load_weights, save_weights
-from train.data.spoken_digits import JOINED_SHARE, MOST, RATE, Utterance, utterance, voices
+from train.data.spoken_digits import JOINED_SHARE, MOST, RATE, Utterance, frames_of, utterance, voices
 from train.fit import Run, fit
 
 STEPS = {"spoken-digits": 2500}
 RATE_OF_LEARNING = 2e-3
 BATCH = 32  # utterances
-VOICES, HELD_VOICES = 600, 100
+ROOM_SHARE, ROOM_RATE = 0.32, 1e-3  # the steps that follow, in rooms, as a share of the first, and their rate
+VOICES, ROOM_VOICES, HELD_VOICES = 480, 300, 100
 HELD_SEED = 1_000_003
 HELD_UTTERANCES = 1000  # of each sort, on which the figures are measured
 
@@ -44,25 +43,26 @@ def tensors(some: list[Utterance]) -> tuple[Tensor, Tensor]:
 
 def train(name: str, run: Run) -> tuple[nn.Module, str]:
     """Train a model; return it and the sentence its card quotes."""
-    rng = run.begin()
+    run.begin()
     module = build(name)
-    learn(module, name, run, rng)
+    learn(module, name, run)
+    rooms = Run(round(run.steps * ROOM_SHARE), run.seed + 1)  # which begins again if it is interrupted
+    learn(module, f"{name}, in rooms", rooms, warped=True)
     return module, figures(measured(module))
 
 
-def learn(module: nn.Module, name: str, run: Run, rng: random.Random) -> None:
-    """Train a model on utterances, each of which is drawn anew."""
-    frames, spoken = LogMel(SPOKEN_MEL), voices(rng, VOICES)
+def learn(module: nn.Module, label: str, run: Run, *, warped: bool = False) -> None:
+    """Train a model on utterances, each of which is drawn anew; of voices in rooms if `warped`."""
+    rng = run.begin()
+    spoken = voices(rng, ROOM_VOICES if warped else VOICES)
 
     def loss() -> Tensor:
-        some = [utterance(rng, spoken, joined=rng.random() < JOINED_SHARE, warped=True) for _ in range(BATCH)]
+        some = [utterance(rng, spoken, joined=rng.random() < JOINED_SHARE, warped=warped) for _ in range(BATCH)]
         samples, target = tensors(some)
-        with torch.no_grad():
-            sound = frames(samples)
-        logits = module(sound, target[:, :-1])[0]
+        logits = module(frames_of(samples), target[:, :-1])[0]
         return F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PAD)
 
-    fit(module, loss, run, rate=RATE_OF_LEARNING, label=name, rng=rng)
+    fit(module, loss, run, rate=ROOM_RATE if warped else RATE_OF_LEARNING, label=label, rng=rng)
 
 
 class Heard(NamedTuple):
@@ -84,12 +84,11 @@ class Heard(NamedTuple):
 def measure(module: nn.Module, some: list[Utterance]) -> Heard:
     """Write down what is heard in utterances, greedily, and where each word is heard in those that are given."""
     assert isinstance(module, SpeechTransformer)  # noqa: S101 # for the type checker
-    frames = LogMel(SPOKEN_MEL)
     wrong, words, centres, times = 0, 0, [], []
     for first in range(0, len(some), BATCH):
         part = some[first : first + BATCH]
         samples, target = tensors(part)
-        memory = module.hear(frames(samples))[0]
+        memory = module.hear(frames_of(samples))[0]
         for one, said in zip(part, written(module, memory, len(part)), strict=True):
             wrong += distance(said, encode_words(one.digits)[1:-1])
             words += len(one.digits)
@@ -161,16 +160,15 @@ def figures(found: Measured) -> str:
 
 
 def without_planes(folder: Path) -> nn.Module:
-    """Return the model without 2D-attention, trained by the same recipe, from a folder that keeps it."""
-    name, run = "spoken-digits-without", Run(STEPS["spoken-digits"], saved=folder / "resume.pt")
-    rng = run.begin()
+    """Return the model without 2D-attention, trained by the first part of the recipe, from a folder that keeps it."""
+    name, file = "spoken-digits-without", folder / "spoken-digits-without.safetensors"
+    torch.manual_seed(0)
     module = speech_transformer(dataclasses.replace(SPEECH_TRANSFORMER_SIZES["spoken-digits"], planes=0)).eval()
-    file = folder / f"{name}.safetensors"
     if file.exists():
         load_weights(module, file, name)
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        learn(module, name, run, rng)
+        learn(module, name, Run(STEPS["spoken-digits"], saved=folder / "resume.pt"))
         save_weights(module, file, name)
     return module
 

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.architectures.speech_transformer import SPOKEN_MEL
 from model.architectures.tera import TERA_SIZES, Tera, heard
 from model.catalogue import build
-from model.parts.sound import LogMel
-from train.data.spoken_digits import JOINED_SHARE, LENGTH, Samples, Voice, utterance, voices
+from train.data.spoken_digits import JOINED_SHARE, LENGTH, Samples, Voice, frames_of, utterance, voices
 from train.fit import Run, fit
 
 STEPS = {"spoken-tera": 1000}
@@ -88,15 +86,13 @@ class Pretraining(nn.Module):
 def train(name: str, run: Run) -> tuple[nn.Module, str]:
     """Train a model; return it and the sentence its card quotes."""
     rng = run.begin()
-    module, frames = build(name), LogMel(SPOKEN_MEL)
+    module = build(name)
     assert isinstance(module, Tera)  # noqa: S101 # for the type checker
     pretraining, spoken = Pretraining(module), voices(rng, VOICES)
 
     def loss() -> Tensor:
         some = [utterance(rng, spoken, joined=rng.random() < JOINED_SHARE).samples for _ in range(BATCH)]
-        with torch.no_grad():
-            sound = frames(torch.stack([torch.from_numpy(one) for one in some]))
-        return pretraining.loss(sound)
+        return pretraining.loss(frames_of(torch.stack([torch.from_numpy(one) for one in some])))
 
     fit(pretraining, loss, run, rate=2e-3, label=name, rng=rng)
     return module, figures(measured(module))
@@ -122,9 +118,9 @@ def padded(word: Samples, rng: random.Random) -> Tensor:
 @torch.no_grad()
 def embedded(embeds: dict[str, Embed], spoken: list[Voice], rng: random.Random) -> dict[str, Tensor]:
     """Embed each digit said alone by each voice, SAID_EACH times: (voice x digit x times, width) by each embedding."""
-    frames, found = LogMel(SPOKEN_MEL), {name: [] for name in embeds}
+    found: dict[str, list[Tensor]] = {name: [] for name in embeds}
     for voice in spoken:
-        sound = frames(torch.stack([padded(word, rng) for word in voice.words for _ in range(SAID_EACH)]))
+        sound = frames_of(torch.stack([padded(word, rng) for word in voice.words for _ in range(SAID_EACH)]))
         for name, embed in embeds.items():
             found[name].append(embed(sound))
     return {name: torch.cat(some) for name, some in found.items()}

@@ -81,8 +81,6 @@ def _interpolate(graph: onnx.ModelProto, b: Builder, states: list[str], blanks: 
     graph.graph.node.extend(embedding)
     names = {name.removeprefix(BASELINE): name for name in blanks}
     for node in embedding:
-        if names.keys().isdisjoint(node.input):  # it computes the same of both
-            continue
         copied = onnx.NodeProto()
         copied.CopyFrom(node)
         copied.name = ""
@@ -96,7 +94,7 @@ def _interpolate(graph: onnx.ModelProto, b: Builder, states: list[str], blanks: 
         blank, point = (
             b.op("CastLike", b.op("Unsqueeze", name, b.constant([1, 2])), state) for name in ("blank", "point")
         )
-        start = b.op("Mul", names.get(state, state), blank)
+        start = b.op("Mul", names[state], blank)
         difference = b.op("Sub", state, start)
         found[state] = (b.op("Add", start, b.op("Mul", point, difference)), difference)
     for node in rest:

@@ -24,7 +24,7 @@ SIZES = SpeechTransformerConfig(
     13, bands=12, frames=7, length=9, width=16, channels=5, maps=3, planes=2,
     encoder=StackSizes(2, 2, 24), decoder=StackSizes(2, 4, 20),
 )  # fmt: skip
-SOUND = SoundRule(rate=800, samples=560, frames=7)
+SOUND = SoundRule(rate=800, samples=560, side=20, hop=20, frames=7)
 
 
 def listener():
@@ -38,6 +38,7 @@ def listener():
         sound=SOUND,
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
         rules=Generation(start=START, end=END, padding=PAD, max_new_tokens=9, caches=(), memory=()),
+        aligned=((1, 3), (0, 2)),
         made_by={"definition": "listener"},
         planes=planes_of(SIZES),
     )
@@ -64,21 +65,18 @@ def test_maps_along_time_and_along_frequency_are_kinds_of_their_own():
     assert axes["source.planes.1.frequency"] == ("batch", 3, 3, 3)
     assert axes["source.planes.1.frequency.value"] == ("batch", 3, 3, 7)
     assert axes["encoder.blocks.0.input"] == ("batch", 7, 16)
-    assert {port.name: port.axes for port in source.plan("encode").inputs} == {
-        "samples": ("batch", 560),
-        "source": ("batch", "source"),
-    }
+    assert source.plan("hear").inputs[0].axes == ("batch", 600)
+    assert source.plan("align").outputs[0].axes == ("batch", 2, "target", 7)
 
 
 @pytest.mark.slow
 def test_a_speech_transformer_is_exported_with_all_its_methods(tmp_path):
     source = listener()
-    folder = export(source, "1", tmp_path, extent="full")
+    folder = export(source, "1", tmp_path)
     manifest = read_artifact(folder).manifest
     assert set(GRADIENT_METHODS) <= manifest.graphs.keys()
-    assert not any("LEFT OUT" in str(value) for value in manifest.verified.values())
     session = ort.InferenceSession(folder / "attention.onnx")
-    samples = torch.randn(2, 560, generator=torch.Generator().manual_seed(0)).numpy()
+    samples = torch.randn(2, 600, generator=torch.Generator().manual_seed(0)).numpy()
     target = np.array([[1, 4, 5], [1, 7, 2]])
     controls = {port.name: np.zeros([0] * len(port.shape), np.int64) for port in session.get_inputs()[2:]}
     controls |= {"diagnose": np.array(False)}
@@ -106,10 +104,10 @@ def test_a_speech_transformer_is_exported_with_all_its_methods(tmp_path):
 @pytest.mark.slow
 def test_an_embedder_of_sounds_is_exported_with_all_its_methods(tmp_path):
     source = embedder()
-    folder = export(source, "1", tmp_path, extent="full")
+    folder = export(source, "1", tmp_path)
     manifest = read_artifact(folder).manifest
     assert {*GRADIENT_METHODS, "inside"} <= manifest.graphs.keys()
-    samples = torch.randn(2, 560, generator=torch.Generator().manual_seed(0))
+    samples = torch.randn(2, 600, generator=torch.Generator().manual_seed(0))
     samples[1, 300:] = 0
     (found,) = ort.InferenceSession(folder / "predict.onnx").run(None, {"samples": samples.numpy()})
     with torch.no_grad():
