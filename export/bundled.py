@@ -3,11 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+from torch import nn
 
 from contract.artifact import sha256
 from contract.generation import Generation
-from contract.input_rules import ImageRule, TextRule
+from contract.input_rules import ImageRule, SoundRule, TextRule
 from contract.manifest import Recommendation, Task
 from export.checkpoints.building.family import flatten_sizes, library_versions
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, word_tokenizer
@@ -19,6 +21,7 @@ from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, 
 from export.tasks.detection import object_detector
 from export.tasks.generation import text_continuer, text_to_text
 from export.tasks.image import image_model
+from export.tasks.sound import planes_of, sound_embedder, speech_to_text
 from export.tasks.text import text_model
 from export.tasks.windows import windowed_image_model
 from model.architectures.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
@@ -26,15 +29,26 @@ from model.architectures.convolutional import CONVOLUTIONAL_SIZES, Convolutional
 from model.architectures.detector import DETECTOR_SIZES, SCENES_MEAN, SCENES_STD, Detector
 from model.architectures.gpt import GPT, GPT_SIZES
 from model.architectures.recurrent import RECURRENT_SIZES, Recurrent, RecurrentConfig
+from model.architectures.speech_transformer import SPEECH_TRANSFORMER_SIZES, SPOKEN_MEL, SpeechTransformer
 from model.architectures.swin import SCENES_MEAN as MARKED_MEAN
 from model.architectures.swin import SCENES_STD as MARKED_STD
 from model.architectures.swin import SWIN_SIZES, Swin
+from model.architectures.tera import TERA_SIZES, Tera
 from model.architectures.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
 from model.architectures.transformer import TRANSFORMER_SIZES, Transformer
 from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
 from model.architectures.vit_variants import VARIANTS
 from model.catalogue import BUNDLED, bundled
+from model.parts.sound import LogMel
 from model.vocabularies import ALPHABET, DATE_TAGS, END, MASK, MASK_TOKEN, PAD, SPECIALS, START, WORD_SPECIALS, WORDS
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def _trained(name: str, sort: type[M]) -> M:
+    model = bundled(name)
+    assert isinstance(model, sort)  # noqa: S101 # for the type checker
+    return model
 
 
 def digits() -> Source:
@@ -54,8 +68,7 @@ def digits_dino() -> Source:
 
 def scenes_dino() -> Source:
     """Return the model that embeds a handwritten digit anywhere in a picture."""
-    name, config, model = "scenes-dino", VIT_SIZES["scenes-dino"], bundled("scenes-dino")
-    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
+    name, config, model = "scenes-dino", VIT_SIZES["scenes-dino"], _trained("scenes-dino", ViT)
     return image_model(
         name,
         model,
@@ -69,12 +82,10 @@ def scenes_dino() -> Source:
 
 
 def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification") -> Source:
-    model = bundled(name)
-    assert isinstance(model, ViT)  # noqa: S101 # for the type checker
     height, width = config.image
     return image_model(
         name,
-        model,
+        _trained(name, ViT),
         config,
         family="vit",
         task=task,
@@ -98,11 +109,10 @@ def dates() -> Source:
 
 
 def _written_dates(name: str) -> Source:
-    config, model = TRANSFORMER_SIZES[name], bundled(name)
-    assert isinstance(model, Transformer)  # noqa: S101 # for the type checker
+    config = TRANSFORMER_SIZES[name]
     return text_to_text(
         name,
-        model,
+        _trained(name, Transformer),
         config,
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
@@ -112,16 +122,9 @@ def _written_dates(name: str) -> Source:
     )
 
 
-def dates_bilinear() -> Source:
-    """Return the translator of written dates with bilinear attention scores."""
-    return _written_dates("dates-bilinear")
-
-
 def dates_recurrent() -> Source:
     """Return the translator of written dates that is a recurrent encoder-decoder."""
-    name, model = "dates-recurrent", bundled("dates-recurrent")
-    config = RECURRENT_SIZES[name]
-    assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
+    name, config = "dates-recurrent", RECURRENT_SIZES["dates-recurrent"]
     decoder = AlignedDecoder(
         cross_kind((DECODER_ATTENTION,), "source", joined=False),
         vocabulary=config.vocabulary,
@@ -131,7 +134,7 @@ def dates_recurrent() -> Source:
     )
     return aligned_text(
         name,
-        model,
+        _trained(name, Recurrent),
         decoder,
         family="recurrent",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
@@ -143,9 +146,7 @@ def dates_recurrent() -> Source:
 
 def dates_convolutional() -> Source:
     """Return the translator of written dates that is a convolutional encoder-decoder."""
-    name, model = "dates-convolutional", bundled("dates-convolutional")
-    config = CONVOLUTIONAL_SIZES[name]
-    assert isinstance(model, Convolutional)  # noqa: S101 # for the type checker
+    name, config = "dates-convolutional", CONVOLUTIONAL_SIZES["dates-convolutional"]
     layers = tuple(f"decoder.blocks.{layer}" for layer in range(config.decoder))
     decoder = AlignedDecoder(
         cross_kind(tuple(f"{layer}.attention" for layer in layers), "source", joined=True),
@@ -155,7 +156,7 @@ def dates_convolutional() -> Source:
     )
     return aligned_text(
         name,
-        model,
+        _trained(name, Convolutional),
         decoder,
         family="convolutional",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
@@ -167,8 +168,7 @@ def dates_convolutional() -> Source:
 
 def captions(name: str) -> Source:
     """Return the model that describes images of several digits."""
-    config, model = CAPTIONER_SIZES["captions"], bundled(name)
-    assert isinstance(model, Recurrent)  # noqa: S101 # for the type checker
+    config, model = CAPTIONER_SIZES["captions"], _trained(name, Recurrent)
     decoder = AlignedDecoder(
         cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=config.grid),
         vocabulary=config.decoder.vocabulary,
@@ -183,17 +183,14 @@ def captions(name: str) -> Source:
         family="recurrent",
         image=_whole_image(config.image, CAPTIONS_MEAN, CAPTIONS_STD),
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
-        rules=Generation(
-            start=START, end=END, padding=PAD, max_new_tokens=config.decoder.target_length, caches=(), memory=()
-        ),
+        rules=_rules(config.decoder.target_length),
         made_by=_made_by(name, config),
     )
 
 
 def scenes_detr() -> Source:
     """Return the model that finds the handwritten digits of an image."""
-    name, config, model = "scenes-detr", DETECTOR_SIZES["scenes-detr"], bundled("scenes-detr")
-    assert isinstance(model, Detector)  # noqa: S101 # for the type checker
+    name, config, model = "scenes-detr", DETECTOR_SIZES["scenes-detr"], _trained("scenes-detr", Detector)
     return object_detector(
         name,
         model,
@@ -207,8 +204,7 @@ def scenes_detr() -> Source:
 
 def scenes_swin() -> Source:
     """Return the model that reads the digit of the marked quarter of an image."""
-    name, config, model = "scenes-swin", SWIN_SIZES["scenes-swin"], bundled("scenes-swin")
-    assert isinstance(model, Swin)  # noqa: S101 # for the type checker
+    name, config, model = "scenes-swin", SWIN_SIZES["scenes-swin"], _trained("scenes-swin", Swin)
     return windowed_image_model(
         name,
         model,
@@ -221,6 +217,43 @@ def scenes_swin() -> Source:
     )
 
 
+def spoken_digits() -> Source:
+    """Return the model that writes spoken digits in words."""
+    name, config = "spoken-digits", SPEECH_TRANSFORMER_SIZES["spoken-digits"]
+    return speech_to_text(
+        name,
+        _trained(name, SpeechTransformer),
+        config,
+        LogMel(SPOKEN_MEL),
+        family="speech-transformer",
+        sound=_spoken(config.frames),
+        tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
+        rules=_rules(config.length),
+        aligned=tuple((config.decoder.layers - 1, head) for head in range(config.decoder.heads)),
+        made_by=_made_by(name, config),
+        planes=planes_of(config),
+    )
+
+
+def spoken_tera() -> Source:
+    """Return the model that embeds spoken digits."""
+    name, config = "spoken-tera", TERA_SIZES["spoken-tera"]
+    return sound_embedder(
+        name,
+        _trained(name, Tera),
+        config,
+        LogMel(SPOKEN_MEL),
+        family="tera",
+        sound=_spoken(config.frames),
+        made_by=_made_by(name, config),
+    )
+
+
+def _spoken(frames: int) -> SoundRule:
+    rate, hop, side = SPOKEN_MEL.rate, SPOKEN_MEL.hop, SPOKEN_MEL.window // 2
+    return SoundRule(rate=rate, samples=3 * rate, side=side, hop=hop, frames=frames)
+
+
 def _whole_image(sides: tuple[int, int], mean: float, std: float) -> ImageRule:
     """Return the rule of gray images that are resized to (height, width)."""
     height, width = sides
@@ -230,7 +263,12 @@ def _whole_image(sides: tuple[int, int], mean: float, std: float) -> ImageRule:
 DECODER_ATTENTION = "decoder.attention"
 """The path of a recurrent decoder's attention."""
 
-ISO_RULES = Generation(start=START, end=END, padding=PAD, max_new_tokens=16, caches=(), memory=())
+
+def _rules(most: int) -> Generation:
+    return Generation(start=START, end=END, padding=PAD, max_new_tokens=most, caches=(), memory=())
+
+
+ISO_RULES = _rules(16)
 """The rules by which ISO dates are generated."""
 
 
@@ -244,8 +282,7 @@ def _recurrent_memory(config: RecurrentConfig) -> dict[str, int]:
 
 def dates_mlm() -> Source:
     """Return the model that fills gaps in lines of written dates."""
-    config, model = TEXT_ENCODER_SIZES["dates-mlm"], bundled("dates-mlm")
-    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    config, model = TEXT_ENCODER_SIZES["dates-mlm"], _trained("dates-mlm", TextEncoder)
     return text_model(
         "dates-mlm",
         model,
@@ -260,8 +297,7 @@ def dates_mlm() -> Source:
 
 def dates_tags() -> Source:
     """Return the model that finds the parts of dates."""
-    config, model = TEXT_ENCODER_SIZES["dates-tags"], bundled("dates-tags")
-    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    config, model = TEXT_ENCODER_SIZES["dates-tags"], _trained("dates-tags", TextEncoder)
     return text_model(
         "dates-tags",
         model,
@@ -277,8 +313,7 @@ def dates_tags() -> Source:
 
 def dates_rank() -> Source:
     """Return the model that ranks ISO dates by a written one."""
-    name, config, model = "dates-rank", TEXT_ENCODER_SIZES["dates-rank"], bundled("dates-rank")
-    assert isinstance(model, TextEncoder)  # noqa: S101 # for the type checker
+    name, config, model = "dates-rank", TEXT_ENCODER_SIZES["dates-rank"], _trained("dates-rank", TextEncoder)
     return text_model(
         name,
         model,
@@ -297,8 +332,7 @@ def dates_rank() -> Source:
 
 def dates_clm() -> Source:
     """Return the model that continues lines of written dates."""
-    config, model = GPT_SIZES["dates-clm"], bundled("dates-clm")
-    assert isinstance(model, GPT)  # noqa: S101 # for the type checker
+    config, model = GPT_SIZES["dates-clm"], _trained("dates-clm", GPT)
     return text_continuer(
         "dates-clm",
         model,
@@ -338,12 +372,14 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-clm": dates_clm,
     "dates-tags": dates_tags,
     "dates-rank": dates_rank,
-    "dates-bilinear": dates_bilinear,
+    "dates-bilinear": functools.partial(_written_dates, "dates-bilinear"),
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
     "scenes-detr": scenes_detr,
     "scenes-swin": scenes_swin,
+    "spoken-digits": spoken_digits,
+    "spoken-tera": spoken_tera,
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
     "photos": photos,

@@ -62,6 +62,10 @@ PRESENTATIONS: dict[str, Presentation] = {
         "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
         pictures_of="scenes-swin",
     ),
+    "spoken-digits": Presentation(
+        "Writes spoken English digits in words, up to five in three seconds. A Speech-Transformer, which attends along "
+        "time and along frequency."
+    ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(
         "Continues a line that begins with a written date, character by character, as GPT-2 does.",
@@ -133,6 +137,10 @@ PRESENTATIONS: dict[str, Presentation] = {
         "Turns a handwritten digit, anywhere on a ground of any texture, into 96 numbers. It was never told which "
         "digit is which, nor where it stands. Rollout finds it.",
         pictures_of="scenes-dino",
+    ),
+    "spoken-tera": Presentation(
+        "Turns spoken digits into 96 numbers. It learned to restore what was altered in sounds, and was never told "
+        "what was said (TERA)."
     ),
     "captions-hard": _captions("Each word looks at one part of the picture only."),
     "dates-bilinear": _dates("A Transformer whose attention scores are a learned bilinear form's."),

@@ -1,7 +1,7 @@
 """The plans of models that hear: encoder-decoders whose source is sound, and one that embeds sounds."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from contract.generation import Generation
 from contract.input_rules import SoundRule
@@ -33,6 +33,10 @@ from model.architectures.tera import Tera, TeraConfig
 from model.architectures.whisper import Whisper, WhisperConfig
 from model.parts.sound import LogMel
 
+Config: TypeAlias = WhisperConfig | SpeechTransformerConfig
+
+OWN, CROSS = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
+"""The paths of a decoder's attentions, by layer."""
 BANDS = "band"
 """The axis of a sound's frequencies."""
 
@@ -66,7 +70,7 @@ def planes_of(config: SpeechTransformerConfig) -> tuple[Plane, Plane]:
 def speech_to_text(
     name: str,
     model: Whisper,
-    config: WhisperConfig | SpeechTransformerConfig,
+    config: Config,
     frames: LogMel,
     *,
     family: str,
@@ -82,30 +86,15 @@ def speech_to_text(
     `aligned` are the heads, each a layer and a head of it, whose weights follow what is said. Attention is shown of the
     encoder, the decoder, across, and of `planes` before the encoder.
     """
-    encoder, decoder, width = config.encoder, config.decoder, config.width
-    own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
-    kinds = (
-        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "frame", "frame"),
-        attention_kind("decoder", own, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
-        attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "frame", *GRADIENT_METHODS),
-        *(plane.kind for plane in planes),
-    )
     lengths = {plane.kind.key: plane.length for plane in planes}
     sizes = {"frame": config.frames, **lengths}
-    bounds: UpperBounds = {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
-    samples = samples_port(sound)
-    spectra: UpperBounds = {KEPT: sound.samples // sound.hop + 1}
+    kinds = (*_kinds(config), *(plane.kind for plane in planes))
     traced = (TracedSpeechTransformer if planes else TracedWhisper)(model, kinds, frames)
     logits = float_port("logits", "batch", "target", config.vocabulary)
-    widths = [*[width] * 3, *(plane.width for plane in planes)]
-    base = base_plan(traced, (samples, token_port("target")), (logits,), sizes, widths, bounds)
-    states, crossed = (keys_and_values(path, decoder.layers) for path in (own, cross))
-    head = width // decoder.heads
-    memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
-    prompt = tuple(float_port(f"past.{state}", "batch", decoder.heads, "source", head) for state in states)
-    attending = encoder.layers + sum(len(plane.kind.maps) for plane in planes)
-    past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
-    step = decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds)
+    widths = [*[config.width] * 3, *(plane.width for plane in planes)]
+    base = base_plan(traced, (samples_port(sound), token_port("target")), (logits,), sizes, widths, _bounds(config))
+    attending = config.encoder.layers + sum(len(plane.kind.maps) for plane in planes)
+    own, crossed = (keys_and_values(path, config.decoder.layers) for path in (OWN, CROSS))
     longest = min(config.length, rules.max_new_tokens)
     long = min(longest, MAX_VERIFIED_TOKENS)
     return Source(
@@ -118,28 +107,10 @@ def speech_to_text(
         base=base,
         plans=(
             *derived_plans(traced, base, sizes),
-            Plan("hear", WhisperHear(model, frames), (samples, index_port(KEPT)), memory, attending, spectra),
-            # the last block need not attend
-            Plan(
-                "encode",
-                WhisperEncode(model),
-                (token_port("source"), *memory),
-                prompt,
-                2 * (decoder.layers - 1),
-                bounds,
-            ),
-            step,
-            Plan(
-                "align",
-                WhisperAlign(model, cross, aligned),
-                (token_port("target"), *memory),
-                (float_port(ALIGNED, "batch", len(aligned), "target", config.frames),),
-                2 * (1 + max(layer for layer, _ in aligned)),
-                bounds,
-            ),
+            *_writing_plans(model, config, frames, sound, aligned, attending),
         ),
         attention=kinds,
-        generation=with_states(rules, states, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
+        generation=with_states(rules, own, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
         made_by=made_by,
         traced_at={**lengths, "batch": 4, "source": 3, "target": 5, "capacity": 9},
         verified_at=(
@@ -148,6 +119,47 @@ def speech_to_text(
             {**lengths, "batch": 3, "source": min(long, 8), "target": long, "capacity": long},
         ),
         verified_longest={**lengths, "batch": 1, "source": longest, "target": longest},
+    )
+
+
+def _kinds(config: Config) -> tuple[Kind, Kind, Kind]:
+    encoder, decoder = config.encoder, config.decoder
+    return (
+        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "frame", "frame"),
+        attention_kind("decoder", OWN, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
+        attention_kind("cross", CROSS, decoder.layers, decoder.heads, "target", "frame", *GRADIENT_METHODS),
+    )
+
+
+def _bounds(config: Config) -> UpperBounds:
+    return {**dict.fromkeys(("source", "target", "token"), config.vocabulary), "position": "capacity"}
+
+
+def _writing_plans(
+    model: Whisper,
+    config: Config,
+    frames: LogMel,
+    sound: SoundRule,
+    aligned: Sequence[tuple[int, int]],
+    attending: int,
+) -> tuple[Plan, Plan, Plan, Plan]:
+    """Plan what hears, in which `attending` attentions are, what writes, and what times."""
+    decoder, bounds, head = config.decoder, _bounds(config), config.width // config.decoder.heads
+    states, crossed = (keys_and_values(path, decoder.layers) for path in (OWN, CROSS))
+    memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
+    prompt = tuple(float_port(f"past.{state}", "batch", decoder.heads, "source", head) for state in states)
+    past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
+    heard = (samples_port(sound), index_port(KEPT))
+    spectra: UpperBounds = {KEPT: sound.samples // sound.hop + 1}
+    source, target = ((token_port(name), *memory) for name in ("source", "target"))
+    weights = float_port(ALIGNED, "batch", len(aligned), "target", config.frames)
+    last = 1 + max(layer for layer, _ in aligned)
+    return (
+        Plan("hear", WhisperHear(model, frames), heard, memory, attending, spectra),
+        # the last block need not attend
+        Plan("encode", WhisperEncode(model), source, prompt, 2 * (decoder.layers - 1), bounds),
+        decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds),
+        Plan("align", WhisperAlign(model, CROSS, aligned), target, (weights,), 2 * last, bounds),
     )
 
 

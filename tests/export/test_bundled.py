@@ -3,9 +3,12 @@
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
+import wave
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,8 +23,9 @@ from tests.conftest import ROOT
 from tests.samples.export_models import classifier
 from train.__main__ import RECIPES
 from train.data.handwritten_digits import scans
+from train.data.spoken_digits import LENGTH
 from train.data.written_dates.examples import example
-from train.recipes import captions
+from train.recipes import captions, spoken_digits, tera
 from train.recipes.dates import exact
 from train.recipes.digits import read_right
 
@@ -30,6 +34,7 @@ PACKAGED = {"minilm", "photos"}
 DATES = {"dates-bilinear": 0.95, "dates-recurrent": 0.99, "dates-convolutional": 0.97}
 """The least share of 500 expressions of held-out dates that is read right."""
 MOST_BYTES = {"dates": 6e6}
+needs_voices = pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
 
 
 def test_everything_bundled_has_weights_a_card_a_recipe_and_a_source():
@@ -54,6 +59,40 @@ def test_captions_are_right_and_their_words_look_at_their_digits(name, least):
     right, on, words = captions.measure(bundled(name), some)
     assert right >= 0.96 * len(some)
     assert on >= least * words
+
+
+def test_examples_of_spoken_digits_are_heard_as_their_files_are_named():
+    files = sorted((BUNDLED / "spoken-digits" / "examples").glob("*.wav"))
+    said = []
+    for file in files:
+        assert file.stat().st_size < 60_000
+        with wave.open(str(file)) as sound:
+            assert sound.getparams()[:3] == (1, 2, spoken_digits.RATE)
+            frames = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+        samples = np.zeros(LENGTH, np.float32)
+        samples[: len(frames)] = frames / 32768
+        said.append(spoken_digits.Utterance(samples, tuple(map(int, file.stem)), []))
+    assert len(said) == 3
+    assert spoken_digits.measure(bundled("spoken-digits"), said).wrong == 0
+
+
+@needs_voices
+def test_words_are_heard_of_voices_that_nobody_trained_on_and_when_they_are_said(monkeypatch):
+    monkeypatch.setattr(spoken_digits, "HELD_VOICES", 15)
+    monkeypatch.setattr(spoken_digits, "HELD_UTTERANCES", 100)
+    alone, breath = spoken_digits.measured(bundled("spoken-digits"))
+    assert alone.wrong <= 0.06 * alone.words
+    assert breath.wrong <= 0.08 * breath.words
+    assert spoken_digits.within(alone)[0] >= 0.9
+
+
+@pytest.mark.slow
+@needs_voices
+def test_a_linear_layer_reads_more_off_states_than_off_random_weights(monkeypatch):
+    monkeypatch.setattr(tera, "HELD_VOICES", 40)
+    found = tera.measured(bundled("spoken-tera"))
+    for ours, other in zip(found["its states"], found["random weights"], strict=True):
+        assert ours > other + 0.05
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -1,5 +1,6 @@
 """An export can be described without being made."""
 
+from export.bundled import SOURCES
 from export.dry_run import describe
 from export.plan import leave_out
 from tests.samples.export_models import classifier, translator
@@ -17,6 +18,11 @@ def test_what_would_be_made_is_said(tmp_path):
     assert said["files"] == "about 0 MB"
     assert said["export"].startswith("about 0.4 GB of memory, ")
     assert said["would go"] == f"to {tmp_path / 'pair/1'}"
+
+
+def test_of_sounds_the_longest_is_said(tmp_path):
+    lines = describe(SOURCES["spoken-tera"](), tmp_path, "fp32", "usual").splitlines()
+    assert "  takes     sounds of 3 s at a time" in lines
 
 
 def test_an_artifact_that_would_be_replaced_is_told(tmp_path):

@@ -22,7 +22,7 @@ def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(nam
     source = SOURCES[name]()
     assert source.order == list(PRESENTATIONS).index(name)
     assert 20 <= len(source.about) <= MAX_ABOUT_CHARACTERS
-    assert 3 <= len(source.examples) <= MOST_EXAMPLES
+    assert (0 if source.sound else 3) <= len(source.examples) <= MOST_EXAMPLES  # a sound is no example yet
     assert len(set(source.examples)) == len(source.examples)
     if source.image:
         assert [one.image for one in source.examples] == list(source.example_files)
@@ -33,7 +33,7 @@ def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(nam
     else:
         assert not source.example_files
         pairs = name in ("minilm", "dates-rank")
-        assert {one.text_pair is not None for one in source.examples} == {pairs}
+        assert source.sound or {one.text_pair is not None for one in source.examples} == {pairs}
         assert not pairs or source.task in COMPARING
 
 

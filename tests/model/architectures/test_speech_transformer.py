@@ -34,12 +34,12 @@ def plane(w, name, x):
     mixed = np.empty((batch, 2 * maps, frames, bands))
     times, frequencies = np.empty((batch, maps, frames, frames)), np.empty((batch, maps, bands, bands))
     for row in range(batch):
-        for one in range(maps):
-            q, k, v = query[row, one], key[row, one], value[row, one]  # (frame, band)
-            times[row, one] = softmax(q @ k.T / math.sqrt(bands))
-            frequencies[row, one] = softmax(q.T @ k / math.sqrt(frames))
-            mixed[row, one] = times[row, one] @ v
-            mixed[row, maps + one] = (frequencies[row, one] @ v.T).T
+        for channel in range(maps):
+            q, k, v = query[row, channel], key[row, channel], value[row, channel]  # (frame, band)
+            times[row, channel] = softmax(q @ k.T / math.sqrt(bands))
+            frequencies[row, channel] = softmax(q.T @ k / math.sqrt(frames))
+            mixed[row, channel] = times[row, channel] @ v
+            mixed[row, maps + channel] = (frequencies[row, channel] @ v.T).T
     return x + convolve(w, f"{name}.output", mixed), times, frequencies
 
 

@@ -40,22 +40,22 @@ def test_words_stand_where_an_utterance_says():
     said = [utterance(rng, [humming()]) for _ in range(200)]
     quiet = [one for one in said if not one.samples[-1]]
     assert {len(one.digits) for one in said} == set(range(1, MOST + 1))
-    for one in said:
-        assert one.samples.shape == (LENGTH,)
-        assert 0.05 < np.abs(one.samples).max() <= 1
-        ends = [0.0] + [end for _, end in one.times]
-        pauses = [start - end for (start, _), end in zip(one.times, ends, strict=False)]
+    for spoken in said:
+        assert spoken.samples.shape == (LENGTH,)
+        assert 0.05 < np.abs(spoken.samples).max() <= 1
+        ends = [0.0] + [end for _, end in spoken.times]
+        pauses = [start - end for (start, _), end in zip(spoken.times, ends, strict=False)]
         assert 0 <= pauses[0] <= LONGEST_START
         assert all(0 <= pause <= LONGEST_PAUSE for pause in pauses[1:])
-        for digit, (start, end) in zip(one.digits, one.times, strict=True):
+        for digit, (start, end) in zip(spoken.digits, spoken.times, strict=True):
             assert abs(end - start - 0.3 - digit / 100) < 1e-6
     assert quiet
     loudness = 0
-    for one in said:
-        (start, end), *_ = one.times
-        if one.times[0][0] > 0.05 and not one.samples[: round(start * RATE)].any():  # without noise
+    for spoken in said:
+        (start, end), *_ = spoken.times
+        if spoken.times[0][0] > 0.05 and not spoken.samples[: round(start * RATE)].any():  # without noise
             first, last = round(start * RATE), round(end * RATE)
-            assert np.abs(one.samples[first : first + 20]).max() > 0.3 * np.abs(one.samples[first:last]).max()
+            assert np.abs(spoken.samples[first : first + 20]).max() > 0.3 * np.abs(spoken.samples[first:last]).max()
             loudness += 1
     assert loudness > 20
 
@@ -139,12 +139,12 @@ def test_times_of_a_warped_voice_are_those_of_what_is_heard():
     rng = random.Random(4)
     said = [utterance(rng, [humming()], warped=True) for _ in range(100)]
     shares = []
-    for one in said:
+    for spoken in said:
         inside = np.zeros(LENGTH, bool)
-        for begin, end in one.times:
+        for begin, end in spoken.times:
             assert 0 <= begin < end <= LENGTH / RATE + 1e-9
             inside[round(begin * RATE) : round(end * RATE)] = True
-        power = np.square(one.samples)
+        power = np.square(spoken.samples)
         shares.append(power[inside].sum() / power.sum())
     assert np.median(shares) > 0.93
     assert {round((one.times[0][1] - one.times[0][0]) / (0.3 + one.digits[0] / 100), 1) for one in said} >= {0.8, 1.2}
