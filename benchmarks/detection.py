@@ -29,7 +29,7 @@ from contract.artifact import read_artifact
 from contract.input_rules import ImageRule
 from export.bundled import SOURCES
 from export.pack import GraphWriter, write_manifest
-from export.pipeline import write_graphs, write_examples
+from export.pipeline import write_examples, write_graphs
 from export.plan import Source
 from export.tasks.detection import object_detector
 from model.architectures.detector import DetectorConfig, detector

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from contract.generation import Generation
-from contract.input_rules import SoundRule
-from contract.manifest import ALIGNED, GRADIENT_METHODS, KEPT, Kind, Port
+from contract.generation import ALIGNED, Generation
+from contract.input_rules import FILLED, FRAMES, SAMPLES, SoundRule
+from contract.manifest import GRADIENT_METHODS, Kind, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
 from export.tasks.ports import (
@@ -43,7 +43,7 @@ BANDS = "band"
 
 def samples_port(sound: SoundRule) -> Port:
     """Return the port of a sound."""
-    return Port(name="samples", dtype="float32", axes=("batch", sound.samples + 2 * sound.side))
+    return Port(name=SAMPLES, dtype="float32", axes=("batch", sound.samples + 2 * sound.side))
 
 
 class Plane(NamedTuple):
@@ -62,7 +62,7 @@ def planes_of(config: SpeechTransformerConfig) -> tuple[Plane, Plane]:
         return found.model_copy(update={"name": name, "methods": ("raw", "rollout")})
 
     return (
-        Plane(kind("time", "frame"), config.frames, config.maps * config.rows),
+        Plane(kind("time", FRAMES), config.frames, config.maps * config.rows),
         Plane(kind("frequency", BANDS), config.rows, config.maps * config.frames),
     )
 
@@ -87,7 +87,7 @@ def speech_to_text(
     encoder, the decoder, across, and of `planes` before the encoder.
     """
     lengths = {plane.kind.key: plane.length for plane in planes}
-    sizes = {"frame": config.frames, **lengths}
+    sizes = {FRAMES: config.frames, **lengths}
     kinds = (*_kinds(config), *(plane.kind for plane in planes))
     traced = (TracedSpeechTransformer if planes else TracedWhisper)(model, kinds, frames)
     logits = float_port("logits", "batch", "target", config.vocabulary)
@@ -125,9 +125,9 @@ def speech_to_text(
 def _kinds(config: Config) -> tuple[Kind, Kind, Kind]:
     encoder, decoder = config.encoder, config.decoder
     return (
-        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, "frame", "frame"),
+        attention_kind("encoder", "encoder.blocks.{}.attention", encoder.layers, encoder.heads, FRAMES, FRAMES),
         attention_kind("decoder", OWN, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
-        attention_kind("cross", CROSS, decoder.layers, decoder.heads, "target", "frame", *GRADIENT_METHODS),
+        attention_kind("cross", CROSS, decoder.layers, decoder.heads, "target", FRAMES, *GRADIENT_METHODS),
     )
 
 
@@ -149,8 +149,8 @@ def _writing_plans(
     memory = tuple(float_port(state, "batch", decoder.heads, config.frames, head) for state in crossed)
     prompt = tuple(float_port(f"past.{state}", "batch", decoder.heads, "source", head) for state in states)
     past, present = cache_ports(dict.fromkeys(states, head), decoder.heads)
-    heard = (samples_port(sound), index_port(KEPT))
-    spectra: UpperBounds = {KEPT: sound.samples // sound.hop + 1}
+    heard = (samples_port(sound), index_port(FILLED))
+    spectra: UpperBounds = {FILLED: sound.samples // sound.hop + 1}
     source, target = ((token_port(name), *memory) for name in ("source", "target"))
     weights = float_port(ALIGNED, "batch", len(aligned), "target", config.frames)
     last = 1 + max(layer for layer, _ in aligned)
@@ -174,8 +174,8 @@ def sound_embedder(
     made_by: dict[str, Any],
 ) -> Source:
     """Plan the graphs of an encoder that embeds sounds: the mean of its states of frames that hold sound."""
-    kind = encoder_kind(config.layers, config.heads, "frame", prefix=0).model_copy(update={"pooled": "all"})
-    sizes = {"frame": config.frames}
+    kind = encoder_kind(config.layers, config.heads, FRAMES, prefix=0).model_copy(update={"pooled": "all"})
+    sizes = {FRAMES: config.frames}
     answer = float_port(EMBEDDINGS, "batch", config.width)
     traced = TracedTera(model, (kind,), frames)
     base = base_plan(traced, (samples_port(sound),), (answer,), sizes, config.width)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from contract.manifest import Kind
 from export.traced.base import Observed, Traced, pairs, values_of
 from model.architectures.speech_encoder import SpeechEncoder
-from model.architectures.vit import ViT
 from model.architectures.speech_transformer import SpeechTransformer
 from model.architectures.tera import Tera
+from model.architectures.vit import ViT
 from model.architectures.whisper import Whisper
 from model.parts.attention import KeyValue, Maps
 from model.parts.cache import recording
