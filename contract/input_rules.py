@@ -11,6 +11,9 @@ KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
 SAMPLES, FRAMES = "samples", "frame"
 """The input of every graph that hears, whose axis has its name where sounds vary; and the axis of what these become."""
 
+BANDS = "band"
+"""The axis of a sound's frequencies, where attention is along them."""
+
 FILLED = "filled"
 """The input that says how many frames of the spectrum a sound fills, (batch); the others are left out."""
 
@@ -182,6 +185,7 @@ class SoundRule(Part):
         description="samples from one frame of the spectrum to the next, of which the model makes `frames`"
     )
     frames: Size = Field(description="of which attention is, at most; of a spectrum in patches, its columns")
+    bands: int = Field(0, ge=0, description="of which attention along frequency is; 0 where there is none")
     apart: Size | None = Field(None, description="samples from one of these to the next; null: samples / frames")
     varies: bool = Field(False, description="the graph takes a sound as long as it is; else silence is behind it")
     least: Size = Field(1, description="samples of the shortest sound, which fill one frame of the spectrum")

@@ -226,7 +226,7 @@ def spoken_digits() -> Source:
         config,
         LogMel(SPOKEN_MEL),
         family="speech-transformer",
-        sound=_spoken(config.frames),
+        sound=_spoken(config.frames, config.rows),
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
         rules=_rules(config.length),
         aligned=tuple((config.decoder.layers - 1, head) for head in range(config.decoder.heads)),
@@ -249,9 +249,9 @@ def spoken_tera() -> Source:
     )
 
 
-def _spoken(frames: int) -> SoundRule:
+def _spoken(frames: int, bands: int = 0) -> SoundRule:
     rate, hop, side = SPOKEN_MEL.rate, SPOKEN_MEL.hop, SPOKEN_MEL.window // 2
-    return SoundRule(rate=rate, samples=3 * rate, side=side, hop=hop, frames=frames)
+    return SoundRule(rate=rate, samples=3 * rate, side=side, hop=hop, frames=frames, bands=bands)
 
 
 def _whole_image(sides: tuple[int, int], mean: float, std: float) -> ImageRule:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from contract.input_rules import FRAMES, SAMPLES, ImageRule
+from contract.input_rules import BANDS, FRAMES, SAMPLES, ImageRule
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, Kind
 from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
@@ -122,6 +122,7 @@ def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
         **sizes,
         OBJECTS: objects,
         FRAMES: frames,
+        BANDS: sound.bands if sound else 0,
         **{kind.key: kind.length for kind in source.attention if kind.grid},
     }
 

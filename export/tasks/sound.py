@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from contract.generation import ALIGNED, Generation
-from contract.input_rules import FILLED, FRAMES, SAMPLES, SoundRule
+from contract.input_rules import BANDS, FILLED, FRAMES, SAMPLES, SoundRule
 from contract.manifest import GRADIENT_METHODS, Kind, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
@@ -37,8 +37,6 @@ Config: TypeAlias = WhisperConfig | SpeechTransformerConfig
 
 OWN, CROSS = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
 """The paths of a decoder's attentions, by layer."""
-BANDS = "band"
-"""The axis of a sound's frequencies."""
 
 
 def samples_port(sound: SoundRule) -> Port:
@@ -47,10 +45,9 @@ def samples_port(sound: SoundRule) -> Port:
 
 
 class Plane(NamedTuple):
-    """Attention before an encoder: the length of its axis, and the width of the values of all its heads together."""
+    """Attention before an encoder, and the width of the values of all its heads together."""
 
     kind: Kind
-    length: int
     width: int
 
 
@@ -62,8 +59,8 @@ def planes_of(config: SpeechTransformerConfig) -> tuple[Plane, Plane]:
         return found.model_copy(update={"name": name, "methods": ("raw", "rollout")})
 
     return (
-        Plane(kind("time", FRAMES), config.frames, config.maps * config.rows),
-        Plane(kind("frequency", BANDS), config.rows, config.maps * config.frames),
+        Plane(kind("time", FRAMES), config.maps * config.rows),
+        Plane(kind("frequency", BANDS), config.maps * config.frames),
     )
 
 
@@ -86,8 +83,7 @@ def speech_to_text(
     `aligned` are the heads, each a layer and a head of it, whose weights follow what is said. Attention is shown of the
     encoder, the decoder, across, and of `planes` before the encoder.
     """
-    lengths = {plane.kind.key: plane.length for plane in planes}
-    sizes = {FRAMES: config.frames, **lengths}
+    sizes = {FRAMES: config.frames, BANDS: sound.bands}
     kinds = (*_kinds(config), *(plane.kind for plane in planes))
     traced = (TracedSpeechTransformer if planes else TracedWhisper)(model, kinds, frames)
     logits = float_port("logits", "batch", "target", config.vocabulary)
@@ -112,13 +108,13 @@ def speech_to_text(
         attention=kinds,
         generation=with_states(rules, own, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
         made_by=made_by,
-        traced_at={**lengths, "batch": 4, "source": 3, "target": 5, "capacity": 9},
+        traced_at={"batch": 4, "source": 3, "target": 5, "capacity": 9},
         verified_at=(
-            {**lengths, "batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {**lengths, "batch": 2, "source": 4, "target": min(7, longest), "capacity": 16},
-            {**lengths, "batch": 3, "source": min(long, 8), "target": long, "capacity": long},
+            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
+            {"batch": 2, "source": 4, "target": min(7, longest), "capacity": 16},
+            {"batch": 3, "source": min(long, 8), "target": long, "capacity": long},
         ),
-        verified_longest={**lengths, "batch": 1, "source": longest, "target": longest},
+        verified_longest={"batch": 1, "source": longest, "target": longest},
     )
 
 

@@ -24,7 +24,7 @@ SIZES = SpeechTransformerConfig(
     13, bands=12, frames=7, length=9, width=16, channels=5, maps=3, planes=2,
     encoder=StackSizes(2, 2, 24), decoder=StackSizes(2, 4, 20),
 )  # fmt: skip
-SOUND = SoundRule(rate=800, samples=560, side=20, hop=20, frames=7)
+SOUND = SoundRule(rate=800, samples=560, side=20, hop=20, frames=7, bands=3)
 
 
 def listener():
@@ -47,7 +47,7 @@ def listener():
 def embedder():
     """Return the source of a small TERA."""
     sizes = TeraConfig(bands=12, frames=28, width=16, layers=2, heads=2, hidden=24)
-    rule = SOUND.model_copy(update={"frames": 28})
+    rule = SOUND.model_copy(update={"frames": 28, "bands": 0})
     model = sharpen(tera(sizes)).float()
     return sound_embedder("embedder", model, sizes, LogMel(MEL), family="tera", sound=rule, made_by={"definition": "e"})
 
