@@ -15,12 +15,12 @@ from service.explanations.methods import METHODS
 from service.options.attention import DEFAULT_STEPS, AttentionOptions
 from service.options.readers import MOST_STEPS, MOST_TARGETS, Against, AnswerPart, EntityNumber, Named
 
-Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag", "answer", "word"]
+Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag", "answer", "word", "heard"]
 """What an answer is made of, and so what a score is of."""
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
 
-CLASSIFICATION_TASKS: tuple[Task, ...] = ("image-classification", "text-classification")
+CLASSIFICATION_TASKS: tuple[Task, ...] = ("image-classification", "text-classification", "audio-classification")
 """Tasks that answer with classes."""
 EXPLAINS: dict[Task, Explains] = {
     **dict.fromkeys(CLASSIFICATION_TASKS, "class"),
@@ -31,9 +31,9 @@ EXPLAINS: dict[Task, Explains] = {
     "sparse-embedding": "word",
 }
 """What a score is of, by task; of other tasks it is of a token."""
-OF_PLACES: tuple[Explains, ...] = ("token", "object", "tag", "answer")
+OF_PLACES: tuple[Explains, ...] = ("token", "object", "tag", "answer", "heard")
 """What stands at places of an answer, each of which has a row of its own."""
-CHOSEN_AFTER: tuple[Explains, ...] = ("object", "tag")
+CHOSEN_AFTER: tuple[Explains, ...] = ("object", "tag", "heard")
 """What is explained once it is predicted."""
 ENDS = ("start", "end")
 """The parts of an answer that are explained, in the order of their logits."""
@@ -46,6 +46,7 @@ AGAINST: dict[Explains, tuple[str, ...]] = {
     "object": ("label", "index"),
     "tag": ("label", "index"),
     "answer": (),
+    "heard": ("label", "index"),
 }
 """What `against` may hold; for embeddings that depends on what the model takes."""
 MOST_ENTITIES = 10**6
@@ -55,6 +56,8 @@ DIGITS = re.compile(r"[0-9]{1,9}")
 
 def explains(manifest: Manifest) -> Explains:
     """Return what a score of a model is of."""
+    if manifest.task == "automatic-speech-recognition" and manifest.generation is None:
+        return "heard"
     return EXPLAINS.get(manifest.task, "token")
 
 
@@ -92,6 +95,9 @@ def targets_of(options: AttentionOptions, manifest: Manifest, token_of: TokenOf)
         rule = f"target: must be a text that is exactly one token of this model's answers, or from 0 to {most}"
     elif what == "tag":
         rule, most = 'target: must be numbers of entities, such as 0 or {"entity": 0}', MOST_ENTITIES
+
+    elif what == "heard":
+        rule, most = "target: must be numbers of words, such as 0", MOST_ENTITIES
 
     def named(text: str) -> int | None:
         if text in labels:

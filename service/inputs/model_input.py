@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from contract.input_rules import FRAMES
 from service.arrays import Array
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
@@ -154,5 +155,5 @@ class ModelInput:
 
 def cost_of(lengths: Mapping[str, int]) -> int:
     """Return the cost of an image, a text or a sound, in tokens, from the lengths of its axes."""
-    least = max(lengths.get(axis, 0) for axis in ("image", "source", "frame"))
+    least = max(lengths.get(axis, 0) for axis in ("image", "source", FRAMES, "patch"))
     return max(least, TOKENS_PER_MASK * lengths.get("masked", 0))

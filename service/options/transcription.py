@@ -6,14 +6,22 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from contract.generation import LanguageCode
-from service.options.base import Number, RequestOptions
+from service.options.base import SHARED, Number, RequestOptions
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """What is tried one after the other where a request says no temperature (openai-whisper)."""
 MOST_PROMPT_CHARACTERS = 4096
 
 
-class TranscribeOptions(RequestOptions):
+class RecognizeOptions(RequestOptions):
+    """Options of `transcribe` of a model whose frames write characters."""
+
+    timestamps: Literal["none", "word", "segment"] = Field(
+        "none", description="what is answered with the seconds in which it was heard", json_schema_extra=SHARED
+    )
+
+
+class TranscribeOptions(RecognizeOptions):
     """Options of `transcribe`. What they do not say is as openai-whisper has it."""
 
     unserved: ClassVar[Mapping[str, str]] = {
@@ -22,9 +30,6 @@ class TranscribeOptions(RequestOptions):
 
     language: LanguageCode | None = Field(None, description="that is spoken, such as en; found by default")
     task: Literal["transcribe", "translate"] = Field("transcribe", description="translate: into English")
-    timestamps: Literal["none", "word", "segment"] = Field(
-        "none", description="what is answered with the seconds in which it was heard"
-    )
     prompt: str | None = Field(
         None, max_length=MOST_PROMPT_CHARACTERS, description="text as if heard before: names, and a style"
     )

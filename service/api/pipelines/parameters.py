@@ -84,7 +84,7 @@ class FunctionToApply(Options):
 
 
 class ImageClassificationParameters(ClassifyOptions, FunctionToApply):
-    """Parameters of image-classification."""
+    """Parameters of image-classification and audio-classification."""
 
 
 class TextClassificationParameters(ClassifyTextOptions, FunctionToApply):

@@ -35,9 +35,10 @@ from service.store.stored_request import StoredRequest
 
 PARAMETERS: dict[str, type[ImageClassificationParameters | TextClassificationParameters]] = {
     "image": ImageClassificationParameters,
+    "sound": ImageClassificationParameters,
     "text": TextClassificationParameters,
 }
-REFUSED: dict[str, Refused] = {"image": {}, "text": TEXTS}
+REFUSED: dict[str, Refused] = {"image": {}, "text": TEXTS, "sound": {}}
 """Of Hugging Face's clients, by the modality of inputs."""
 ALWAYS_LISTED = {"text"}
 """Clients take the first of a list, even of a single input."""

@@ -1,12 +1,15 @@
 """Speech: what was said in a sound, with the seconds in which it was."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from starlette.responses import Response
 
 from service.answering.call import Answered, Call
+from service.answering.predictions import predict
+from service.answering.transcriptions import SegmentEvents as Events
 from service.answering.transcriptions import transcribe
 from service.api.pipelines.asked import Asked
 from service.api.reading.request_parsing import ParsedRequest
@@ -16,48 +19,54 @@ from service.api.tasks.tensors import Output, Row
 from service.errors import Unacceptable
 from service.http.server_sent_events import event
 from service.options.base import RequestOptions
-from service.options.transcription import TranscribeOptions
+from service.options.transcription import RecognizeOptions, TranscribeOptions
+from service.repository.models.recognizer import Recognizer
+from service.repository.models.served_model import ServedModel
 from service.repository.models.transcriber import Transcriber
 from service.repository.models.transcript import Segment, Transcript
 from service.store.stored_request import StoredRequest
 
+T = TypeVar("T")
+Either: TypeAlias = Transcriber | Recognizer
+"""What writes: with a decoder, or with frames."""
 
-class Transcription(Task[Transcriber]):
+
+class Transcription(Task[Either]):
     """What was said in a sound."""
 
     endpoint = "transcribe"
-    model = Transcriber
+    model = ServedModel  # type: ignore[assignment] # one of the two
     about = "Write what was said in every sound, with times if asked for; with `stream`, send segments as they come."
 
-    def options(self, served: Transcriber) -> type[RequestOptions]:
+    def options(self, served: Either) -> type[RequestOptions]:
         """Return the options of transcription."""
-        return TranscribeOptions
+        return RecognizeOptions if isinstance(served, Recognizer) else TranscribeOptions
 
-    def attention_options(self, served: Transcriber) -> type[RequestOptions]:
+    def attention_options(self, served: Either) -> type[RequestOptions]:
         """Return the same: attention is of what is written."""
-        return TranscribeOptions
+        return self.options(served)
 
-    def stored_options(self, served: Transcriber, stored: StoredRequest, parsed: ParsedRequest) -> RequestOptions:
+    def stored_options(self, served: Either, stored: StoredRequest, parsed: ParsedRequest) -> RequestOptions:
         """Return the options of a request, since what was written is known."""
-        return TranscribeOptions(priority=parsed.options(RequestOptions).priority)
+        return self.options(served)(priority=parsed.options(RequestOptions).priority)
 
-    async def answer(self, call: Call[Transcriber], options: RequestOptions) -> Response:
+    async def answer(self, call: Call[Either], options: RequestOptions) -> Response:
         """Transcribe."""
-        own = _own(options)
-        return await transcribe(call, own, shown(own), Answer(call, own), SegmentEvents(call.served))
+        assert isinstance(options, RecognizeOptions)  # noqa: S101 # its own
+        return await _answer(call, options, shown(options), Answer(call, options), SegmentEvents(call.served))
 
     async def attend(
-        self, call: Call[Transcriber], options: RequestOptions, stored: StoredRequest | None = None
+        self, call: Call[Either], options: RequestOptions, stored: StoredRequest | None = None
     ) -> Response:
         """Transcribe, or take the stored targets, and explain them."""
         targets = stored.targets if stored else None
-        return await transcribe(call, _own(options), None, Answer(call, options), targets=targets)
+        return await _answer(call, options, None, Answer(call, options), targets=targets)
 
-    async def answer_pipeline(self, asked: Asked, served: Transcriber) -> Response:
+    async def answer_pipeline(self, asked: Asked, served: Either) -> Response:
         """Return what was said, with chunks if times are asked for."""
         raise Unacceptable("pipeline: is not served for sounds yet")
 
-    def outputs(self, served: Transcriber) -> list[Output]:
+    def outputs(self, served: Either) -> list[Output]:
         """Return the text and the language."""
         return [
             Output("text", "BYTES", (-1, 1)),
@@ -66,7 +75,10 @@ class Transcription(Task[Transcriber]):
         ]
 
     async def infer(
-        self, call: Call[Transcriber], options: RequestOptions, respond: Callable[[Answered[Row]], Awaitable[Response]]
+        self,
+        call: Call[Either],
+        options: RequestOptions,
+        respond: Callable[[Answered[Row]], Awaitable[Response]],
     ) -> Response:
         """Transcribe, as rows of tensors."""
 
@@ -77,15 +89,26 @@ class Transcription(Task[Transcriber]):
                 "duration": np.array([transcript.duration], np.float32),
             }
 
-        return await transcribe(call, _own(options), row, respond)
+        return await _answer(call, options, row, respond)
 
 
-def _own(options: RequestOptions) -> TranscribeOptions:
+async def _answer(
+    call: Call[Any],
+    options: RequestOptions,
+    show: Callable[[Transcript], T] | None,
+    respond: Callable[[Answered[T]], Awaitable[Response]],
+    events: Events[T] | None = None,
+    targets: Sequence[Sequence[int]] | None = None,
+) -> Response:
+    """Return what `respond` makes of what was said, whichever way the model writes it."""
+    served = call.served
+    if isinstance(served, Recognizer):
+        return await predict(call, options, show and (lambda found: show(served.transcript(found))), respond)
     assert isinstance(options, TranscribeOptions)  # noqa: S101 # its own
-    return options
+    return await transcribe(call, options, show, respond, events, targets)
 
 
-def shown(options: TranscribeOptions) -> Callable[[Transcript], Json]:
+def shown(options: RecognizeOptions) -> Callable[[Transcript], Json]:
     """Return what shows what was said, with words or segments as the options ask."""
 
     def show(transcript: Transcript) -> Json:
@@ -120,7 +143,7 @@ def of_segment(segment: Segment) -> Json:
 class SegmentEvents:
     """Writes the events `segment`, `done` and `error` of a stream."""
 
-    served: Transcriber
+    served: ServedModel
 
     def segment(self, heard: Segment) -> bytes:
         """Return the event of a segment."""

@@ -16,11 +16,11 @@ from service.options.predictions import CutOptions, EmbedOptions, EmbedTextOptio
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
 
-OPTIONS: dict[str, type[EmbedOptions]] = {"image": EmbedOptions, "text": EmbedTextOptions}
+OPTIONS: dict[str, type[EmbedOptions]] = {"image": EmbedOptions, "text": EmbedTextOptions, "sound": EmbedOptions}
 """By the modality of inputs."""
-ATTENTION: dict[str, type[CutOptions]] = {"image": CutOptions, "text": PromptOptions}
+ATTENTION: dict[str, type[CutOptions]] = {"image": CutOptions, "text": PromptOptions, "sound": CutOptions}
 """Those of attention alone."""
-REFUSED: dict[str, Refused] = {"image": {}, "text": VECTORS}
+REFUSED: dict[str, Refused] = {"image": {}, "text": VECTORS, "sound": {}}
 """Of Hugging Face's clients, by the modality of inputs."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.detection import Detection
 from contract.generation import LIKELIEST, TOKENS, Generation
-from contract.input_rules import ImageRule, SoundRule
+from contract.input_rules import SAMPLES, ImageRule, SoundRule
 from contract.manifest import (
     BASELINE,
     BOX_NUMBERS,
@@ -148,9 +148,13 @@ def _faults_of_image(rule: ImageRule, inputs: tuple[Port, ...]) -> Iterator[str]
 
 def _faults_of_sound(rule: SoundRule, inputs: tuple[Port, ...]) -> Iterator[str]:
     taken = next((one.axes[1:] for one in inputs if one.name == "samples"), ())
+    if rule.varies:
+        if taken != (SAMPLES,):
+            yield "must have sounds of a fixed length, as the graph takes"
+        return
     if taken != (rule.samples + 2 * rule.side,):
         yield f"must have sounds of {_times(taken)} samples, as the graph takes, given {rule.samples}"
-    if rule.samples % rule.frames or rule.samples % rule.hop or rule.side >= rule.samples:
+    if (rule.apart is None and rule.samples % rule.frames) or rule.side >= rule.samples:
         yield f"must have frames of as many samples each, given {rule.frames} of {rule.samples}"
 
 

@@ -13,15 +13,15 @@ class Segment:
     end: float
     """In seconds."""
     text: str
-    tokens: tuple[int, ...]
-    """Those of times are not among them."""
-    log_probability: float
+    tokens: tuple[int, ...] = ()
+    """Those of times are not among them; none of a model that writes characters."""
+    log_probability: float | None = None
     """The mean of the tokens of its window."""
-    silent: float | None
+    silent: float | None = None
     """The probability that nobody speaks in its window."""
-    compression: float
+    compression: float | None = None
     """How many times shorter the tokens of its window become by zlib."""
-    temperature: float
+    temperature: float = 0.0
     words: tuple[Word, ...] = ()
 
 
