@@ -13,7 +13,8 @@ from service.inputs.model_input import ModelInput
 def baseline_controls(item: ModelInput, baseline: Baseline, manifest: Manifest) -> Mapping[str, Array]:
     """Return the inputs `baseline.<input>` and `blank` of the graph of integrated gradients, without the batch's axis.
 
-    Pixels become black. Tokens become mask or padding tokens, except special ones and the masks that are asked about.
+    Pixels become black, and samples silent. Tokens become mask or padding tokens, except special ones and the masks
+    that are asked about.
     The baseline `zero` is states of zeros: then the graph takes any tokens.
     """
     controls: dict[str, Array] = {"blank": np.array(float(baseline != "zero"), np.float32)}
@@ -27,7 +28,7 @@ def baseline_controls(item: ModelInput, baseline: Baseline, manifest: Manifest) 
 
 def _replaced(axis: str, item: ModelInput, baseline: Baseline, manifest: Manifest) -> Array:
     own = item.arrays[axis]
-    if axis == "pixels":
+    if axis in ("pixels", "samples"):
         return np.zeros_like(own)
     kept = item.special[axis].copy()
     if axis == "source" and "masked" in item.arrays:

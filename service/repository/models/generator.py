@@ -267,7 +267,7 @@ class Generator(ServedModel):
         """Return the lengths of the axes, for a source of tokens or patches and a target."""
         if self.continues:
             return {"target": source + target - 1, "target_input": source + target - 1}
-        return {self.inputs.axis: source, "target": target, "target_input": target}
+        return {**self.inputs.lengths, self.inputs.axis: source, "target": target, "target_input": target}
 
 
 def _judged(found: Hypothesis, generation: Generation, limit: int) -> Hypothesis:
