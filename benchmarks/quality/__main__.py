@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.quality import cost, images, judge, matches, objects, page, photos, ranks, tags, texts
+from benchmarks.quality import cost, images, judge, matches, objects, page, photos, ranks, sounds, tags, texts
 from export.bundled import SOURCES
 from export.errors import CheckpointError
 from export.plan import Source
@@ -70,6 +70,8 @@ PARTS: dict[str, Callable[[], dict | None]] = {
     "dates-tags": lambda: tags.tag_table(SOURCES["dates-tags"](), report),
     "dates-rank": lambda: ranks.rank_table(SOURCES["dates-rank"](), report),
     "minilm": lambda: packaged("minilm", texts.sentence_table),
+    "spoken-digits": lambda: sounds.listening_table(report),
+    "spoken-tera": lambda: sounds.probe_table(report),
     "photos": lambda: packaged("photos", photos.photo_table),
     "matches": lambda: packaged("photos", matches.match_table),
     "judge": judged,

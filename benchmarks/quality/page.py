@@ -30,6 +30,8 @@ def written(results: Mapping[str, Any]) -> str:
         "dates-tags": tags,
         "dates-rank": ranks,
         "minilm": sentences,
+        "spoken-digits": listening,
+        "spoken-tera": probes,
         "photos": photographs,
         "matches": found_again,
         "judge": judge,
@@ -44,7 +46,10 @@ def written(results: Mapping[str, Any]) -> str:
     made["layers"] = layers(results["dates"]["layers"]) if "dates" in results else NOT_MEASURED
     made["best"] = best(recommendations(results))
     made["asked"] = asked(results["glyphs"]) if "glyphs" in results else NOT_MEASURED
-    made |= {f"short_{name}": line(results[name]) if name in results else NOT_MEASURED for name, line in SHORT.items()}
+    made |= {
+        f"short_{name.replace('-', '_')}": line(results[name]) if name in results else NOT_MEASURED
+        for name, line in SHORT.items()
+    }
     return TEMPLATE.format(**made)
 
 
@@ -369,6 +374,12 @@ def short_objects(found: Mapping[str, Any]) -> str:
     return "the hottest cell is on the object: " + ", ".join(f"`{name}` {share:.2f}" for name, share in shares.items())
 
 
+def short_listening(found: Mapping[str, Any]) -> str:
+    """Return how often the centre of a row is within its word."""
+    share = found["within"]["last layer"]
+    return f"`spoken-digits`: the centre of {share:.2f} of rows is within the word"
+
+
 SHORT: dict[str, Callable[[Any], str]] = {
     "glyphs": short_glyphs,
     "digits": short_digits,
@@ -376,6 +387,7 @@ SHORT: dict[str, Callable[[Any], str]] = {
     "minilm": short_minilm,
     "captions": short_captions,
     "objects": short_objects,
+    "spoken-digits": short_listening,
 }
 
 
@@ -396,6 +408,31 @@ def found_again(found: Mapping[str, Any]) -> str:
     changes = next(iter(layers.values()))
     rows = [[change, *(f"{one[change]:.2f}" for one in layers.values())] for change in changes]
     return table(["copy", *(f"after layer {layer}" for layer in layers)], rows)
+
+
+# Sounds.
+
+
+def listening(found: Mapping[str, Any]) -> str:
+    """Return the tables of words that are heard, and of where."""
+    errors = [
+        [sort, f"{own['wrong'] / own['words']:.4f}", str(own["words"])]
+        for sort, own in (("each digit alone", found["alone"]), ("in one breath", found["breath"]))
+    ]
+    within = [["last layer, mean of its heads", f"{found['within']['last layer']:.3f}"]]
+    heads = found["within"]["heads"]
+    within += [
+        [f"layer {layer}, heads 0 to {len(heads) // 2 - 1}", ", ".join(f"{share:.3f}" for share in own)]
+        for layer, own in enumerate((heads[: len(heads) // 2], heads[len(heads) // 2 :]))
+    ]
+    head = ["`raw`, cross-attention", f"rows of {found['timed']} words whose centre is within the word"]
+    return f"{table(['said', 'word error', 'words'], errors)}\n\n{table(head, within)}"
+
+
+def probes(found: Mapping[str, Any]) -> str:
+    """Return what linear layers find."""
+    rows = [[name, f"{own['digit']:.3f}", f"{own['voice']:.3f}"] for name, own in found.items()]
+    return table(["a linear layer is given", "digits found", "voices found"], rows)
 
 
 # Recommendations.

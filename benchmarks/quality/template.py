@@ -16,6 +16,7 @@ core, half of it for training; `build/quality/` keeps what was trained. The code
 | Which token of the source does this generated or masked token come from? | `libra` | {short_dates} |
 | Which words make two texts alike? | `libra` | {short_minilm} |
 | Where did a recurrent decoder look before a word? | `raw`, which is all that it has | {short_captions} |
+| When was each word of a sound heard? | `raw` of the cross-attention of the last layer | {short_spoken_digits} |
 | Where is the evidence for an object that was found? | `libra` or `integrated`; `relevance` points as well and is less sparing | {short_objects} |
 | What was mixed into what, whatever the answer? | `raw`, `norm`, `rollout` | they know of no class: of two pieces of evidence they find the one that is asked for half of the time at best |
 
@@ -128,6 +129,25 @@ These decoders are recurrent and have `raw` alone: there is nothing to choose fr
 with.
 
 {captions}
+
+## When was each word heard? Speech
+
+`spoken-digits` on what 100 voices say that no training hears, each of an accent and a variant of espeak-ng at a pitch
+and a speed: 1000 utterances of one to five digits that are said alone and joined with pauses, so that it is known when
+each is said, and 1000 that are said in one breath. *Word error* is the share of words that are substituted, left out or
+added. The *centre within the word*: the row of the cross-attention has its centre of mass, in seconds, between the
+beginning and the end of the word, when all words before it are given.
+
+{spoken_digits}
+
+## What is in states that nobody labelled? Speech
+
+A linear layer on the frozen answer of `spoken-tera`, on the means and deviations of the 40 mel bands, and on the answer
+of the same network with random weights. Each voice says each digit twice, alone. *Digits*: fitted to 200 voices that
+the network may have heard, asked of 100 that it has not. *Voices*: which of these 100, fitted to the even digits, asked
+of the odd ones.
+
+{spoken_tera}
 
 ## Where is a found object? Detection
 
