@@ -14,23 +14,24 @@ DATES = (
     ("Tue 23 Mar 2021",),
     ("We met on 4 July 1996, a Thursday.",),
 )
-PICTURES = {
+FILES = {
     "digits": ("seven.png", "three.png", "zero.png", "six.png", "eight.png", "four.png", "two.png", "nine.png"),
     "captions-soft": ("260.png", "37165.png", "89.png", "5934.png"),
     "scenes-swin": ("6173-6.png", "0534-5.png", "4387-8.png", "1597-7.png"),
     "scenes-dino": ("seven.png", "five.png", "nine.png", "six.png"),
+    "spoken-digits": ("907.wav", "42.wav", "31415.wav"),
     "photos": tuple(file.name for file in PHOTOS),
 }
-"""The pictures in the folder `examples` of these models in `model/bundled/`, in the order they are shown."""
+"""The pictures and sounds in the folder `examples` of these models in `model/bundled/`, in the order they are shown."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Presentation:
-    """What is said of a model, and its examples: texts, or the pictures of a model in PICTURES."""
+    """What is said of a model, and its examples: texts, or the pictures or sounds of a model in FILES."""
 
     about: str
     texts: tuple[Texts, ...] = ()
-    pictures_of: str = ""
+    files_of: str = ""
 
 
 def _dates(how: str) -> Presentation:
@@ -39,7 +40,7 @@ def _dates(how: str) -> Presentation:
 
 def _captions(how: str) -> Presentation:
     return Presentation(
-        f"Reads the handwritten digits of a picture and writes them as words. {how}", pictures_of="captions-soft"
+        f"Reads the handwritten digits of a picture and writes them as words. {how}", files_of="captions-soft"
     )
 
 
@@ -47,24 +48,25 @@ PRESENTATIONS: dict[str, Presentation] = {
     "photos": Presentation(
         "Turns a photograph into 384 numbers, so that photographs of alike things can be found, and their parts in one "
         "another. DINOv2 ViT-S/14, which learned without labels.",
-        pictures_of="photos",
+        files_of="photos",
     ),
     "digits": Presentation(
         "Recognises a handwritten digit, on paper, on a blackboard or drawn. A small Vision Transformer.",
-        pictures_of="digits",
+        files_of="digits",
     ),
     "dates": _dates("A Transformer with an encoder and a decoder, trained on dates alone."),
     "scenes-detr": Presentation(
         "Finds the handwritten digits of a picture: which they are, and where. A small DETR.",
-        pictures_of="captions-soft",
+        files_of="captions-soft",
     ),
     "scenes-swin": Presentation(
         "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
-        pictures_of="scenes-swin",
+        files_of="scenes-swin",
     ),
     "spoken-digits": Presentation(
         "Writes spoken English digits in words, up to five in three seconds. A Speech-Transformer, which attends along "
-        "time and along frequency."
+        "time and along frequency.",
+        files_of="spoken-digits",
     ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(
@@ -131,16 +133,17 @@ PRESENTATIONS: dict[str, Presentation] = {
     ),
     "digits-dino": Presentation(
         "Turns a handwritten digit into 96 numbers. It learned without ever being told which digit is which.",
-        pictures_of="digits",
+        files_of="digits",
     ),
     "scenes-dino": Presentation(
         "Turns a handwritten digit, anywhere on a ground of any texture, into 96 numbers. It was never told which "
         "digit is which, nor where it stands. Rollout finds it.",
-        pictures_of="scenes-dino",
+        files_of="scenes-dino",
     ),
     "spoken-tera": Presentation(
         "Turns spoken digits into 96 numbers. It learned to restore what was altered in sounds, and was never told "
-        "what was said (TERA)."
+        "what was said (TERA).",
+        files_of="spoken-digits",
     ),
     "captions-hard": _captions("Each word looks at one part of the picture only."),
     "dates-bilinear": _dates("A Transformer whose attention scores are a learned bilinear form's."),
@@ -149,7 +152,7 @@ PRESENTATIONS: dict[str, Presentation] = {
     **{
         name: Presentation(
             f"Recognises a handwritten digit. A variant of the Vision Transformer: {variant.words}",
-            pictures_of="digits",
+            files_of="digits",
         )
         for name, variant in VARIANTS.items()
     },
@@ -162,9 +165,9 @@ def presented(source: Source) -> Source:
     shown = PRESENTATIONS[source.name]
     order = list(PRESENTATIONS).index(source.name)
     source = dataclasses.replace(source, about=" ".join(shown.about.split()), order=order)
-    if shown.pictures_of:
-        folder = BUNDLED / shown.pictures_of / "examples"
-        return with_files(source, [folder / name for name in PICTURES[shown.pictures_of]])
+    if shown.files_of:
+        folder = BUNDLED / shown.files_of / "examples"
+        return with_files(source, [folder / name for name in FILES[shown.files_of]])
     source, faults = with_texts(source, shown.texts)
     if faults:
         raise CheckpointError(f"{source.name}: an example {faults[0]}")

@@ -22,7 +22,7 @@ def test_what_would_be_made_is_said(tmp_path):
 
 def test_of_sounds_the_longest_is_said(tmp_path):
     lines = describe(SOURCES["spoken-tera"](), tmp_path, "fp32", "usual").splitlines()
-    assert "  takes     sounds of 3 s at a time" in lines
+    assert "  takes     sounds of at most 3 s at 8000 Hz" in lines
 
 
 def test_an_artifact_that_would_be_replaced_is_told(tmp_path):

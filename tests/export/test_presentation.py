@@ -1,11 +1,12 @@
 import io
+import wave
 
 import pytest
 from PIL import Image
 
 from contract.manifest import COMPARING, MAX_ABOUT_CHARACTERS, MOST_EXAMPLES
 from export.bundled import SOURCES
-from export.presentation import PICTURES, PRESENTATIONS
+from export.presentation import FILES, PRESENTATIONS
 from model.catalogue import BUNDLED
 
 
@@ -22,7 +23,7 @@ def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(nam
     source = SOURCES[name]()
     assert source.order == list(PRESENTATIONS).index(name)
     assert 20 <= len(source.about) <= MAX_ABOUT_CHARACTERS
-    assert (0 if source.sound else 3) <= len(source.examples) <= MOST_EXAMPLES  # a sound is no example yet
+    assert 3 <= len(source.examples) <= MOST_EXAMPLES
     assert len(set(source.examples)) == len(source.examples)
     if source.image:
         assert [one.image for one in source.examples] == list(source.example_files)
@@ -30,13 +31,19 @@ def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(nam
             assert len(content) <= (40_000 if name == "photos" else 10_000)  # each artifact holds them
             with Image.open(io.BytesIO(content)) as image:
                 assert max(image.size) <= (480 if name == "photos" else 192)
+    elif source.sound:
+        assert [one.sound for one in source.examples] == list(source.example_files)
+        for content in source.example_files.values():
+            assert len(content) <= 60_000
+            with wave.open(io.BytesIO(content)) as sound:
+                assert sound.getnframes() <= source.sound.samples
     else:
         assert not source.example_files
         pairs = name in ("minilm", "dates-rank")
-        assert source.sound or {one.text_pair is not None for one in source.examples} == {pairs}
+        assert {one.text_pair is not None for one in source.examples} == {pairs}
         assert not pairs or source.task in COMPARING
 
 
-def test_every_bundled_picture_is_shown():
-    for name, pictures in PICTURES.items():
-        assert {file.name for file in (BUNDLED / name / "examples").iterdir()} == set(pictures)
+def test_every_bundled_file_is_shown():
+    for name, files in FILES.items():
+        assert {file.name for file in (BUNDLED / name / "examples").iterdir()} == set(files)
