@@ -68,8 +68,8 @@ class Files:
         self._model, self._inputs = served.manifest.name, inputs
 
     def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
-        """Return the lengths, which are the same for every file."""
-        return [self._inputs.lengths] * len(given)
+        """Return the lengths, which are the same for every file, or the most that there can be."""
+        return [{**self._inputs.lengths, **self._inputs.longest}] * len(given)
 
     async def prepare(
         self,
@@ -87,11 +87,10 @@ class Files:
         """
         files, rule = [one for one in given if isinstance(one, bytes)], self._inputs.rule
         request = state.decoders.request(files, count, rule if isinstance(rule, SoundRule) else None)
+        lengths = map(self._inputs.lengths_of, request.announced)
         return [
-            PendingInput(
-                one, self._inputs.lengths, functools.partial(self._decode, state, request, number), request, number
-            )
-            for number, one in enumerate(files)
+            PendingInput(one, own, functools.partial(self._decode, state, request, number), request, number)
+            for number, (one, own) in enumerate(zip(files, lengths, strict=True))
         ]
 
     async def _decode(self, state: State, files: FileRequest, number: int) -> ModelInput:

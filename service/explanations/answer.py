@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 from PIL import Image
 
+from contract.input_rules import FRAMES
 from contract.manifest import OBJECTS, Kind
 from service.arrays import Array
 from service.explanations import curves, drawing, matrix_drawing, token_merging
@@ -21,7 +22,8 @@ from service.explanations.pooling import pool
 from service.explanations.query import AttentionQuery, image_kind
 from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import MEAN_ROW
-from service.inputs.model_input import Box, Picture, Pixels, Token
+from service.explanations.spectrogram import spectrogram
+from service.inputs.model_input import Box, Picture, Pixels, Sound, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
 Diagnostics: TypeAlias = list[dict[str, object]]
@@ -71,6 +73,8 @@ class AttentionAnswer:
     """True if columns are of another input than rows."""
     asking: Sequence[Token] = ()
     """The tokens that rows stand for, if they are those of another text."""
+    sound: Sound | None = None
+    """What was heard, with the seconds of a column."""
 
     def merged(self) -> "AttentionAnswer":
         """Return the same with words in place of tokens, if the request asks for that."""
@@ -192,6 +196,8 @@ class AttentionAnswer:
             ]
             image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
             return drawing.overlay(image, self.picture.box, panels, style, max_pixels, width)
+        if self.sound and (kind.grid or kind.key == FRAMES):
+            return shown._over_spectrogram(self.sound, style, max_pixels)
         labels = [shown._row_labels(one) for one in shown.maps]
         queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
         keys = shown._names(kind.key)
@@ -206,10 +212,26 @@ class AttentionAnswer:
         ]
         return matrix_drawing.matrix(panels, queries, keys, style, max_pixels, width)
 
+    def _over_spectrogram(self, sound: Sound, style: drawing.Style, max_pixels: int) -> Image.Image:
+        """Draw each row over what was heard, from its beginning to its end, low frequencies at the bottom."""
+        image, panels = spectrogram(sound), []
+        for one in self.maps:
+            targets = one.entry.get("targets")
+            for head in range(one.values.shape[0]):
+                for row, position in enumerate((None,) if one.rows is None else one.rows):
+                    values = _over_grid(one, head, row)[::-1] if one.kind.grid else one.values[head, row][None]
+                    named = isinstance(targets, list) and str(targets[row]["text"])
+                    title = named or self._row_title(one, head, position)
+                    panels.append(drawing.Panel(title, values[:, : sound.frames], self._in_two_colours(one)))
+        box = (0.0, 0.0, float(image.width), float(image.height))
+        return drawing.overlay(image, box, panels, style, max_pixels, self.query.options.width)
+
     def titled(self, number: int) -> str:
         """Return the title of what is drawn of one of several inputs, the first of which has the number 1."""
         if self.picture:
             return f"image {number}"
+        if self.sound:
+            return f"sound {number}, {self.sound.seconds:.1f} s"
         return f"text {number}: {next(iter(self.texts.values()))[0]}"
 
     def _in_two_colours(self, one: AttentionMap) -> bool:
@@ -318,6 +340,10 @@ class AttentionAnswer:
                 "orientation": self.picture.orientation,
                 "box": {"left": left, "top": top, "right": right, "bottom": bottom},
             }
+        if self.sound:
+            grid = next((kind.grid for kind in self.query.model_kinds if kind.grid), None)
+            tokens |= {"grid": {"rows": grid[0], "columns": grid[1]}} if grid else {}
+            tokens[FRAMES] = {"step": self.sound.step, "start": 0.0, "count": self.sound.frames}
         if self.diagnostics is not None:
             frame["diagnostics"] = self.diagnostics
         if self.evaluation is not None:

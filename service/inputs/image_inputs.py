@@ -3,6 +3,7 @@
 import functools
 import io
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from PIL import Image
@@ -27,6 +28,8 @@ class ImageInputs:
     padded = False
     """True if the inputs of a batch may be padded to one length."""
     tokenizer = None
+    shortest: Mapping[str, int] = MappingProxyType({})
+    """The smallest number along an axis, where that is not 1."""
 
     def __init__(self, rule: ImageRule, kinds: Sequence[Kind], objects: int = 0, fed: Container[str] = ()) -> None:
         """`fed`: the inputs of the graphs, such as which cells begin in an image that was fitted in."""
@@ -51,6 +54,10 @@ class ImageInputs:
         fed = {port.name for port in manifest.graphs["attention"].inputs}
         objects = manifest.detection.objects if manifest.detection else 0
         return cls(rule, manifest.attention, objects, fed)
+
+    def lengths_of(self, announced: int) -> Mapping[str, int]:
+        """Return the lengths of an image that announces some pixels: they are the same for all."""
+        return self.lengths
 
     def input_of(self, decoded: Decoded) -> ModelInput:
         """Return what was decoded as an input."""

@@ -52,6 +52,10 @@ class Sound:
     samples: npt.NDArray[np.float32]
     rate: int
     """Samples a second."""
+    step: float = 0.0
+    """Seconds from one frame of the model that hears it to the next, or of the columns of its patches."""
+    frames: int = 0
+    """How many of these hold the sound."""
 
     @property
     def seconds(self) -> float:

@@ -36,8 +36,17 @@ class SoundInputs:
         """Lengths of the axes that are the same for every input."""
         self.longest: Mapping[str, int] = {SAMPLES: rule.samples, FRAMES: rule.frames} if rule.varies else {}
         """The largest number of tokens along each axis whose length varies."""
+        self.shortest: Mapping[str, int] = {SAMPLES: rule.least} if rule.varies else {}
+        """The smallest number along an axis, where that is not 1."""
         self._patches = patches
         self._in_windows = artifact.manifest.generation is not None
+
+    def lengths_of(self, announced: int) -> Mapping[str, int]:
+        """Return the lengths of a sound that announces some samples, as far as they are heard."""
+        if not self.rule.varies:
+            return self.lengths
+        samples = min(max(announced, self.rule.least), self.rule.samples)
+        return {SAMPLES: samples, FRAMES: self.rule.fills(samples)}
 
     def input_of(self, decoded: Decoded) -> ModelInput:
         """Return what was decoded as an input: the first window of it, and the whole sound.
@@ -47,7 +56,8 @@ class SoundInputs:
         assert isinstance(decoded, Sound)  # noqa: S101 # as the rule says
         if not self._in_windows and len(decoded.samples) > self.rule.samples:
             raise TooLarge(f"audio: at most {self.rule.seconds:g} seconds, given {decoded.seconds:.1f}; cut it")
-        return replace(self.sound_input(decoded), sound=decoded)
+        item = self.sound_input(decoded)
+        return replace(item, sound=replace(decoded, step=self.rule.step, frames=item.sound.frames if item.sound else 0))
 
     def sound_input(self, sound: Sound, seek: int = 0) -> ModelInput:
         """Return the window of a sound that begins at a sample as an input, with silence behind it.
@@ -55,10 +65,11 @@ class SoundInputs:
         Behind a sound that is longer than a window, frames have no spectrum at all (as in the transformers library).
         """
         rule = self.rule
-        heard = replace(sound, samples=sound.samples[seek : seek + rule.samples])
+        samples = sound.samples[seek : seek + rule.samples]
+        heard = Sound(samples, sound.rate, rule.step, self.frames_of(len(samples)))
         if rule.varies:
             samples = np.pad(heard.samples, (0, max(0, rule.least - len(heard.samples))))
-            lengths = {SAMPLES: len(samples), FRAMES: rule.fills(len(samples))}
+            lengths = dict(self.lengths_of(len(samples)))
             return ModelInput({SAMPLES: samples}, lengths, {FRAMES: np.zeros(lengths[FRAMES], np.bool_)}, sound=heard)
         whole = np.pad(sound.samples, (0, max(0, rule.samples - len(sound.samples))))
         samples = np.zeros(rule.samples + 2 * rule.side, np.float32)
@@ -70,13 +81,15 @@ class SoundInputs:
             arrays = {SAMPLES: samples, FILLED: np.array(max(0, rule.fills(len(heard.samples))))}
             return ModelInput(arrays, dict(self.lengths), {self.axis: before}, sound=heard)
         arrays = {SAMPLES: samples, FILLED: np.array(min(len(whole) - seek, rule.samples) // rule.hop)}
-        silence = np.arange(rule.frames) >= self.frames_of(len(heard.samples))
+        silence = np.arange(rule.frames) >= heard.frames
         special = {FRAMES: silence, BANDS: np.zeros(rule.bands, np.bool_)}
         return ModelInput(arrays, dict(self.lengths), special, sound=heard)
 
     def frames_of(self, samples: int) -> int:
         """Return how many frames hold a number of samples."""
-        return min(math.ceil(samples * self.rule.frames / self.rule.samples), self.rule.frames)
+        if self.rule.varies:
+            return self.rule.fills(max(samples, self.rule.least))
+        return min(math.ceil(samples / self.rule.rate / self.rule.step), self.rule.frames)
 
     def samples(self, form: object) -> Iterator[tuple[str, Callable[[], ModelInput]]]:
         """Yield a sound on which a model is tried: no text, and what makes the input."""

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class TextInputs:
     confined = False
     """True if inputs are decoded in confined processes."""
     padded = True
+    shortest: Mapping[str, int] = MappingProxyType({})
+    """The smallest number along an axis, where that is not 1."""
     """True if the inputs of a batch may be padded to one length."""
 
     def __init__(self, artifact: Artifact, rule: TextRule) -> None:

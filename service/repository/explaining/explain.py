@@ -98,7 +98,7 @@ async def explain(
             shown = served.shown_maps(query, result.prediction, theirs[0])
             opposite = AttentionAnswer(
                 query, shown, other.item.picture, *axes_of(other.item, other.text),
-                objects=served.objects_of(other.vector), asking=item.tokens, of_other=True,
+                objects=served.objects_of(other.vector), asking=item.tokens, of_other=True, sound=other.item.sound,
             )  # fmt: skip
     result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
@@ -113,7 +113,7 @@ async def explain(
     answer = AttentionAnswer(
         query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation,
         other.name if other else None, other.than if other else None,
-        objects=served.objects_of(result.prediction), opposite=opposite,
+        objects=served.objects_of(result.prediction), opposite=opposite, sound=item.sound,
     )  # fmt: skip
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
@@ -148,7 +148,7 @@ async def explain_generated(
             return (await explain_generated(served, source, text, target, one, caller)).maps
 
         evaluation = await evaluation_of(served, subject, query, maps, attend)
-    return AttentionAnswer(query, maps, source.picture, axes, texts, diagnostics, evaluation)
+    return AttentionAnswer(query, maps, source.picture, axes, texts, diagnostics, evaluation, sound=source.sound)
 
 
 def _entries(

@@ -208,7 +208,10 @@ class ServedModel:
         most = self.longest()
         top = bucket_of(max(most.values(), default=1))
         buckets = [1 << power for power in range(top.bit_length())] if self.device != "cpu" else [1, top]
-        tried = [{axis: min(bucket, limit) for axis, limit in most.items()} for bucket in buckets]
+        least = self.inputs.shortest
+        tried = [
+            {axis: max(min(bucket, limit), least.get(axis, 1)) for axis, limit in most.items()} for bucket in buckets
+        ]
         fits = self.settings.batch_map_bytes
         return [
             lengths
