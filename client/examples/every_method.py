@@ -102,6 +102,20 @@ def others(model: regard.Model, text: str) -> None:
     print(filled.candidates[0][0].text, len(model.fill_mask_batch([text])))
 
 
+def sounds(model: regard.Model) -> None:
+    """Write what is said in a sound: at once, as subtitles, in a batch, and segment by segment."""
+    second = np.zeros(16_000, np.float32)
+    answer: regard.Transcription = model.transcribe(second, 16_000, timestamps="word", language="en")
+    words: list[regard.SpokenWord] = list(answer.words)
+    print(answer.text, answer.language, answer.duration, len(words), answer.srt(), answer.vtt(width=1))
+    print(len(model.transcribe_batch([second, second], 16_000)), model.description.step)
+    with model.transcribe((second, 16_000), stream=True) as stream:
+        for heard in stream:
+            segment: regard.Segment = heard
+            print(segment.start, segment.end, segment.text)
+    print(stream.result.text)
+
+
 async def beside_one_another(url: str) -> None:
     """The same with asyncio."""
     async with regard.AsyncService(url) as service:
@@ -165,6 +179,8 @@ def main() -> None:
         for model in service.models():
             if "detect" in model.endpoints:
                 objects(service[model.name])
+            if "transcribe" in model.endpoints:
+                sounds(service[model.name])
         errors(service)
         asyncio.run(beside_one_another(service.url))
     service.close()

@@ -54,6 +54,7 @@ from regard.tasks.ranking import Ranked, RankedAgainst
 from regard.tasks.similarity import Similarity
 from regard.tasks.sparse_embedding import SparseEmbedding, Word
 from regard.tasks.tagging import Entity, Tagged
+from regard.tasks.transcription import Segment, SpokenWord, Transcription
 
 __all__ = [
     "Answer", "Answered", "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention",
@@ -62,7 +63,7 @@ __all__ = [
     "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
     "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
-    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Service", "ServiceFailed", "Similarity",
-    "SparseEmbedding", "Started", "Stream", "StreamBroken", "StreamedToken", "Tagged", "TimedOut", "Token", "TooSlow",
-    "Word", "connect", "export", "start",
+    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Segment", "Service", "ServiceFailed",
+    "Similarity", "SparseEmbedding", "SpokenWord", "Started", "Stream", "StreamBroken", "StreamedToken", "Tagged",
+    "TimedOut", "Token", "TooSlow", "Transcription", "Word", "connect", "export", "start",
 ]  # fmt: skip

@@ -1,18 +1,18 @@
 """The same service for `async` and `await`, by asyncio or trio."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Literal, Self, Unpack, overload
 
 import httpx
 from PIL import Image
 
 from regard import calls, comparing
 from regard.attention import Attention, AttentionOptions, Json, LookedAt, Method, PictureOptions
-from regard.calls import Call, T
+from regard.calls import Call, P, T
 from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
-from regard.inputs import Input, Picture, Text, encode
+from regard.inputs import Input, Picture, Sound, Text, encode, with_rate
 from regard.models import Description
 from regard.results import Look, R, Result
 from regard.service import asked_attention, is_forgotten, known, of_picture, streamed, with_method
@@ -29,6 +29,7 @@ from regard.tasks.similarity import Similarity
 from regard.tasks.sparse_embedding import EMBED_SPARSE, SparseEmbedding, SparseOptions
 from regard.tasks.tagging import TAG, Tagged, TagOptions
 from regard.tasks.task import ATTENTION, Task
+from regard.tasks.transcription import TRANSCRIBE, Segment, TranscribeOptions, Transcription
 from regard.transport import UNREADABLE, AsyncTransport, incompatible
 
 
@@ -70,27 +71,27 @@ class AsyncService:
         return f"<regard service at {self.url}>"
 
 
-class AsyncStream:
-    """The tokens of a text as a model writes them: `async for token in stream`. Then `result` is the whole answer."""
+class AsyncStream(Generic[P, R]):
+    """The parts of an answer as they come: `async for token in stream`. Then `result` is the whole answer."""
 
-    def __init__(self, transport: AsyncTransport, call: Call[Any], events: calls.Events) -> None:
+    def __init__(self, transport: AsyncTransport, call: Call[Any], events: calls.Events[P, R]) -> None:
         self._events = events
-        self._tokens = _read(transport, call, events)
+        self._parts = _read(transport, call, events)
 
     @property
-    def result(self) -> Generation:
-        """The whole answer, once all tokens came. Raises StreamBroken before that."""
+    def result(self) -> R:
+        """The whole answer, once all parts came. Raises StreamBroken before that."""
         return self._events.end()
 
-    def __aiter__(self) -> AsyncIterator[StreamedToken]:
-        return self._tokens
+    def __aiter__(self) -> AsyncIterator[P]:
+        return self._parts
 
-    async def __anext__(self) -> StreamedToken:
-        return await anext(self._tokens)
+    async def __anext__(self) -> P:
+        return await anext(self._parts)
 
     async def close(self) -> None:
         """Stop, and close the connection."""
-        await self._tokens.aclose()  # type: ignore[attr-defined] # it is a generator
+        await self._parts.aclose()  # type: ignore[attr-defined] # it is a generator
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,13 +102,13 @@ class AsyncStream:
         await self.close()
 
 
-async def _read(transport: AsyncTransport, call: Call[Any], events: calls.Events) -> AsyncIterator[StreamedToken]:
-    """Yield the tokens of a stream. The event loop closes one that is left half read."""
+async def _read(transport: AsyncTransport, call: Call[Any], events: calls.Events[P, R]) -> AsyncIterator[P]:
+    """Yield the parts of a stream. The event loop closes one that is left half read."""
     async with transport.lines(call) as lines:
         try:
             async for line in lines:
-                if token := events.take(line):
-                    yield token
+                if part := events.take(line):
+                    yield part
         except (httpx.HTTPError, httpx.StreamError) as error:
             message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
             raise StreamBroken(message, events.text) from error
@@ -201,9 +202,39 @@ class AsyncModel:
         """Return the text that the model writes for each of several texts or pictures."""
         return await self._all(GENERATE, given, options)
 
-    def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> AsyncStream:
+    def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> AsyncStream[StreamedToken, Generation]:
         """Return the tokens of a text as the model writes them."""
-        return AsyncStream(self._transport, *streamed(self.description, given, options, None))
+        return AsyncStream(self._transport, *streamed(GENERATE, self.description, given, options, None))
+
+    @overload
+    def transcribe(
+        self, given: Sound, rate: int | None = None, *, stream: Literal[True], **options: Unpack[TranscribeOptions]
+    ) -> AsyncStream[Segment, Transcription]: ...
+
+    @overload
+    def transcribe(
+        self,
+        given: Sound,
+        rate: int | None = None,
+        *,
+        stream: Literal[False] = False,
+        **options: Unpack[TranscribeOptions],
+    ) -> Coroutine[Any, Any, Transcription]: ...
+
+    def transcribe(
+        self, given: Sound, rate: int | None = None, *, stream: bool = False, **options: Unpack[TranscribeOptions]
+    ) -> AsyncStream[Segment, Transcription] | Coroutine[Any, Any, Transcription]:
+        """Return what was said in a sound, to await; with `stream`, its segments as they are heard."""
+        sound = with_rate(given, rate)
+        if stream:
+            return AsyncStream(self._transport, *streamed(TRANSCRIBE, self.description, sound, options, None))
+        return self._one(TRANSCRIBE, sound, options)
+
+    async def transcribe_batch(
+        self, given: Iterable[Sound], rate: int | None = None, **options: Unpack[TranscribeOptions]
+    ) -> list[Transcription]:
+        """Return what was said in each of several sounds."""
+        return await self._all(TRANSCRIBE, [with_rate(one, rate) for one in given], options)
 
     async def rerank(self, query: str, texts: Iterable[str], **options: Unpack[RerankOptions]) -> list[Ranked]:
         """Return the texts that answer a query, best first."""
@@ -249,7 +280,7 @@ class AsyncModel:
         return await self._transport.send(again)
 
     async def _one(self, task: Task[R], given: object, options: Json) -> R:
-        inputs = [encode(given, image=self.description.takes_images)]
+        inputs = [encode(given, self.description.sort)]
         (found,) = await self._transport.send(calls.predictions(task, self.description, inputs, options))
         return found
 

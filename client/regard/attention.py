@@ -186,6 +186,8 @@ class Attention:
     """Of an image: the EXIF value by which its stored pixels are turned."""
     box: Box | None = None
     """Of an image: the rectangle (left, top, right, bottom) that the grid covers, in pixels of the upright image."""
+    step: float | None = None
+    """Of a sound: the seconds of a frame; column `n` of a map over frames begins at `n * step`."""
     objects: Sequence[Detected] = ()
     """Of a detector: all that it looks for, by number, found or not."""
     diagnostics: Sequence[Diagnosis] = ()

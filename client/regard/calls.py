@@ -15,15 +15,15 @@ from PIL import Image
 
 from regard.attention import Attention, Json
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
-from regard.inputs import CHANNELS, Encoded, encode
+from regard.inputs import CHANNELS, SORTS, Encoded, encode
 from regard.models import Description, read_description
-from regard.reading import read_attention, read_map
+from regard.reading import read_attention
 from regard.results import Asked, Asker, R, Result, read_result
 from regard.tasks import task_of
-from regard.tasks.generation import GENERATE, Generation, StreamedToken
 from regard.tasks.task import Task
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 BODY_BYTES = 12_000_000
 """A batch is sent in requests of at most this number of bytes; the service takes 16 MiB by default."""
@@ -102,14 +102,14 @@ def predictions(
             for entry, one in entries
         ]
 
-    inputs = {"images" if model.takes_images else "inputs": [one.json for one in given]}
+    inputs = {SORTS[model.sort].field: [one.json for one in given]}
     body = {**inputs, **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 
 
 def _explained(given: Encoded, entry: Json) -> Encoded:
     """Return what attention is of: an input, or its pair with the sentence of a label."""
-    return encode((given.json, entry["hypothesis"]), image=False) if "hypothesis" in entry else given
+    return encode((given.json, entry["hypothesis"]), "text") if "hypothesis" in entry else given
 
 
 def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iterator[tuple[int, list[Encoded]]]:
@@ -124,7 +124,7 @@ def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iter
     batch, size, start = list[Encoded](), 0, 0
     for place, one in enumerate(inputs):
         try:
-            encoded = encode(one, image=model.takes_images)
+            encoded = encode(one, model.sort)
         except BadInput as error:
             raise BadInput(f"inputs[{place}]: {error}") from error
         full = (len(batch) + 1) * each > min(model.max_inputs, MOST_INPUTS)
@@ -159,13 +159,17 @@ def is_one(inputs: object) -> bool:
 def stored_attention(result: Result, options: Json) -> Call[Attention]:
     """Ask for the attention of a request that was answered, without sending its input again."""
     given = {**EXACT, **_found(result), **options}
-    return _stored(result, given, lambda reply: read_attention(reply.json["results"][0]["attention"]))
+    return _stored(result, given, lambda reply: _attention(reply, result))
 
 
 def attention_again(result: Result, options: Json) -> Call[Attention]:
     """Ask for the attention of an answer's input, which is sent again."""
     call = _again(result, {**EXACT, **options})
-    return Call(call.method, call.path, lambda r: read_attention(r.json["results"][0]["attention"]), body=call.body)
+    return Call(call.method, call.path, lambda reply: _attention(reply, result), body=call.body)
+
+
+def _attention(reply: Reply, result: Result) -> Attention:
+    return read_attention(reply.json["results"][0]["attention"], result.asked.model.step)
 
 
 def stored_picture(result: Result, options: Json) -> Call[bytes]:
@@ -218,7 +222,7 @@ def beside(attention: Json) -> Json:
 
 def _again(result: Result, attention: Json) -> Call[bytes]:
     asked = result.asked
-    inputs = {"images" if asked.model.takes_images else "inputs": [asked.given.json]}
+    inputs = {SORTS[asked.model.sort].field: [asked.given.json]}
     dropped = task_of(asked.model).of_answer
     kept = {name: value for name, value in asked.options.items() if name not in dropped}
     body = {**inputs, **kept, **beside(against(asked.model, attention))}
@@ -265,7 +269,7 @@ def _named(name: str, value: object) -> object:
         return value.id
     if name != "image" or (isinstance(value, str) and not _is_file(value) and BASE64.fullmatch(value)):
         return value
-    return encode(value, image=True).json
+    return encode(value, "image").json
 
 
 def _is_file(path: str) -> bool:
@@ -332,19 +336,19 @@ def _seconds(header: str | None) -> float | None:
         return None
 
 
-class Events:
-    """Reads the server-sent events of a stream, line by line."""
+class Events(Generic[P, R]):
+    """Reads the server-sent events of a stream, line by line: parts of an answer, and the whole one."""
 
-    def __init__(self, model: Description, given: Encoded, options: Json, client: Asker | None) -> None:
-        self.result: Generation | None = None
+    def __init__(self, task: Task[R], model: Description, given: Encoded, options: Json, client: Asker | None) -> None:
+        self.result: R | None = None
         """The whole answer, once its event came."""
         self.text = ""
-        self._model, self._given, self._client = model, given, client
+        self._task, self._model, self._given, self._client = task, model, given, client
         self._options = {name: value for name, value in options.items() if name != "attention"}
         self._event, self._data = "", list[str]()
 
-    def take(self, line: str) -> StreamedToken | None:
-        """Take a line, and return the token that it completes. Raises a refusal, KeyError, TypeError or ValueError."""
+    def take(self, line: str) -> P | None:
+        """Take a line, and return the part that it completes. Raises a refusal, KeyError, TypeError or ValueError."""
         if line:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
@@ -357,19 +361,19 @@ class Events:
         if not data:
             return None
         found = json.loads(data)
-        if event == "token":
+        if event == self._task.event:
             self.text += found["text"]
-            maps = [read_map(one) for one in found.get("attention") or ()]
-            return StreamedToken(found["index"], found["token"], found["text"], maps)
+            part: P = self._task.read_event(found)
+            return part
         if event == "done":
-            repeatable = GENERATE.is_repeatable(self._model, self._options)
+            repeatable = self._task.is_repeatable(self._model, self._options)
             asked = Asked(self._model, self._given, self._options, found["id"], self._client, repeatable)
-            self.result = read_result(Generation, found["results"][0], asked)
+            self.result = read_result(self._task.result, found["results"][0], asked)
         if event == "error":
             raise refused(problem_of(Reply(int(found["status"]), data.encode())))
         return None
 
-    def end(self) -> Generation:
+    def end(self) -> R:
         """Return the whole answer at the stream's end. Raises StreamBroken if it did not come."""
         if self.result is None:
             raise StreamBroken("stream: ended before its last event; ask again, or without stream", self.text)

@@ -1,4 +1,4 @@
-"""The command `regard`: serve and export models, list them, and look at what they looked at."""
+"""The command `regard`: serve and export models, list them, transcribe, and look at what they looked at."""
 
 import argparse
 import dataclasses
@@ -19,9 +19,13 @@ from regard.models import Description
 from regard.results import Result, described, write
 from regard.service import KEY_VARIABLE, URL, URL_VARIABLE, Service, connect
 from regard.tasks.ranking import RERANK
+from regard.tasks.transcription import TRANSCRIBE, TranscribeOptions, Transcription
 from regard.terminal import can_show, drawn, say
 
 LOG_VARIABLE = "REGARD_LOG_FORMAT"
+SOUNDS = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3")
+"""How names of sounds end; other files are pictures."""
+TAKEN = {"image": "pictures", "sound": "sounds", "text": "texts; a picture or a sound must be a file that exists"}
 EXPORT_EXAMPLE = "regard export path/to/checkpoint --to artifacts"
 
 
@@ -128,15 +132,24 @@ def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> 
     page.add_argument("--to", type=Path, default=Path("look.html"), help="the file to write (look.html)")
     page.set_defaults(run=_page)
 
+    hear = verb("transcribe", "write what was said in a sound", "regard transcribe talk.wav --srt > talk.srt")
+    hear.add_argument("input", metavar="FILE", type=Path, help="a sound's file")
+    hear.add_argument("--language", help="that is spoken, such as en; found by default")
+    form = hear.add_mutually_exclusive_group()
+    form.add_argument("--srt", action="store_true", help="print subtitles as SubRip")
+    form.add_argument("--vtt", action="store_true", help="print subtitles as WebVTT")
+    hear.set_defaults(run=_transcribe)
+
     for subparser in (look, page):
-        subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's file, or a text")
+        subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's or a sound's file, or a text")
         beside = subparser.add_mutually_exclusive_group()
         beside.add_argument("--context", help="of a question: the text that answers it")
         beside.add_argument(
             "--texts", nargs="+", metavar="TEXT", help="of a query: texts to rank; the best is looked at"
         )
+    for subparser in (look, page, hear):
         subparser.add_argument("--model", help="a model of the service; without it, the first that takes such an input")
-    for subparser in (models, look, page):
+    for subparser in (models, look, page, hear):
         subparser.add_argument("--url", help=f"the service's address ({URL_VARIABLE}, or {URL})")
         subparser.add_argument("--key", help=f"an API key ({KEY_VARIABLE})")
 
@@ -196,6 +209,17 @@ def _page(asked: argparse.Namespace) -> int:
     return _said(results, asked.to)
 
 
+def _transcribe(asked: argparse.Namespace) -> int:
+    options: TranscribeOptions = {"language": asked.language} if asked.language else {}
+    if asked.srt or asked.vtt:
+        options["timestamps"] = "word"
+    with connect(asked.url, asked.key) as service:
+        model = service[asked.model or _first(service.models(), "sound", TRANSCRIBE.endpoint).name]
+        found: Transcription = model.transcribe(asked.input, **options)
+    say(found.srt() if asked.srt else found.vtt() if asked.vtt else found.text)
+    return 0
+
+
 def _said(results: Sequence[Result], to: Path) -> int:
     for result in results:
         say(described(result))
@@ -226,21 +250,24 @@ def _asked(service: Service, asked: argparse.Namespace) -> Sequence[Result]:
         is_file = path.is_file()
     except OSError:  # a text that is too long for a name
         is_file = False
-    if not is_file and path.suffix.lower() in Image.registered_extensions():
-        raise BadInput(f"FILE: must be a picture's file that exists, given {path.name!r}")
-    model = service[asked.model or _first(service.models(), is_file, bool(asked.texts)).name]
-    if is_file and not model.description.takes_images:
+    for thing, suffixes in (("picture", Image.registered_extensions()), ("sound", SOUNDS)):
+        if not is_file and path.suffix.lower() in suffixes:
+            raise BadInput(f"FILE: must be a {thing}'s file that exists, given {path.name!r}")
+    sort = "text" if not is_file else "sound" if path.suffix.lower() in SOUNDS else "image"
+    model = service[asked.model or _first(service.models(), sort, RERANK.endpoint if asked.texts else "").name]
+    if is_file and model.description.sort != sort:
         raise BadInput(
-            f"--model: must be one that takes pictures, given {model.name!r}; left out, it is the first that does"
+            f"--model: must be one that takes {TAKEN[sort]}, given {model.name!r}; left out, it is the first that does"
         )
     if asked.texts:
         return model.rerank(asked.input, asked.texts)
     return [model(asked.input if asked.context is None else (asked.input, asked.context))]
 
 
-def _first(models: Sequence[Description], image: bool, ranks: bool) -> Description:
+def _first(models: Sequence[Description], sort: str, endpoint: str = "") -> Description:
+    """Return the first model of a sort of inputs, and of an endpoint where one is named. Raises BadInput."""
     for model in models:
-        if model.takes_images == image and (not ranks or RERANK.endpoint in model.endpoints):
+        if model.sort == sort and (not endpoint or endpoint in model.endpoints):
             return model
-    kind = "pictures" if image else "texts to rank" if ranks else "texts; a picture must be a file that exists"
+    kind = "texts to rank" if endpoint == RERANK.endpoint else TAKEN[sort]
     raise BadInput(f"--model: this service has no model that takes {kind}")

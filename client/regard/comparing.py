@@ -19,7 +19,7 @@ def ranking(
 ) -> Call[list[Ranked]]:
     """Ask a model which texts answer a query, best first. Raises BadInput."""
     listed = _listed("texts", texts)
-    pairs = [encode((query, text), image=False) for text in listed]
+    pairs = [encode((query, text), "text") for text in listed]
 
     body = {"query": query, "texts": listed, **body_options(model, options)}
 
@@ -54,9 +54,9 @@ def similarity(
     client: Asker | None = None,
 ) -> Call[list[Similarity]]:
     """Ask a model how alike texts are to a source, or to each of several, in their order. Raises BadInput."""
-    given = [encode(text, image=False) for text in _listed("inputs", inputs)]
+    given = [encode(text, "text") for text in _listed("inputs", inputs)]
     for text in [source] if isinstance(source, str) else source:
-        encode(text, image=False)
+        encode(text, "text")
 
     def read(reply: Reply) -> list[Similarity]:
         return [

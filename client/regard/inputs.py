@@ -1,8 +1,9 @@
-"""What is sent: a picture as the bytes of a file, a text, or a pair of texts."""
+"""What is sent: a picture or a sound as the bytes of a file, a text, or a pair of texts."""
 
 import base64
 import io
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from regard.errors import BadInput
+from regard.sounds import WAV, Samples, wav_of
 
 Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
 """A file's path, the bytes of a file, a Pillow image, or an array (height, width[, 1, 3 or 4 channels]).
@@ -20,7 +22,12 @@ Of an array, bytes count from 0 to 255, floats from 0 to 1.
 """
 Text: TypeAlias = str | tuple[str, str]
 """A text, or a pair of texts for models that compare two, or that answer a question from a context."""
-Input: TypeAlias = Picture | Text
+Sound: TypeAlias = str | os.PathLike[str] | bytes | Samples | tuple[Samples, int]
+"""A file's path, the bytes of a file, or an array with its rate in samples a second, as `soundfile.read` returns both.
+
+The array is (samples,) or (samples, channels), floats from -1 to 1 or int16; its rate may be given beside it.
+"""
+Input: TypeAlias = Picture | Text | Sound
 
 SENT_AS_THEY_ARE = {
     "JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif", "AVIF": "image/avif"
@@ -31,17 +38,18 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Encoded:
-    """An input as it is sent: the bytes of a picture and their media type, or a text."""
+    """An input as it is sent: the bytes of a picture or a sound and their media type, or a text."""
 
     text: Text | None = None
     picture: bytes | None = None
+    sound: bytes | None = None
     media_type: str = ""
 
     @property
     def json(self) -> object:
         """The input as a body of JSON holds it."""
-        if self.picture is not None:
-            return base64.b64encode(self.picture).decode()
+        if self._file is not None:
+            return base64.b64encode(self._file).decode()
         if isinstance(self.text, tuple):
             return {"text": self.text[0], "text_pair": self.text[1]}
         return self.text
@@ -49,14 +57,18 @@ class Encoded:
     @property
     def size(self) -> int:
         """How many bytes the input has in a body, about."""
-        if self.picture is not None:
-            return len(self.picture) * 4 // 3
+        if self._file is not None:
+            return len(self._file) * 4 // 3
         return sum(len(part.encode(errors="replace")) for part in (self.text or ()))
 
+    @property
+    def _file(self) -> bytes | None:
+        return self.picture if self.sound is None else self.sound
 
-def encode(given: object, *, image: bool) -> Encoded:
-    """Return an input as it is sent to a model that takes images, or texts. Raises BadInput."""
-    return encode_picture(given) if image else encode_text(given)
+
+def encode(given: object, sort: str) -> Encoded:
+    """Return an input as it is sent to a model that takes a sort of inputs, one of SORTS. Raises BadInput."""
+    return SORTS[sort].encode(given)
 
 
 def encode_text(given: object) -> Encoded:
@@ -80,7 +92,7 @@ def encode_picture(given: object) -> Encoded:
     if isinstance(given, np.ndarray):
         return _png(_of_array(given))
     if isinstance(given, str | os.PathLike):
-        given = _read(given)
+        given = _read("picture", given)
     if not isinstance(given, bytes | bytearray | memoryview | Image.Image):
         raise BadInput(
             f"picture: must be a path, bytes, a Pillow image or an array for this model, given {_kind(given)}"
@@ -103,12 +115,30 @@ def encode_picture(given: object) -> Encoded:
         raise BadInput(f"picture: cannot be read: {error}") from error
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def encode_sound(given: object) -> Encoded:
+    """Return a sound as it is sent: files as they are, an array with its rate as WAV. Raises BadInput."""
+    if isinstance(given, np.ndarray):
+        raise BadInput("sound: must be an array with its rate in samples a second, (array, rate), given it without")
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], np.ndarray):
+        return Encoded(sound=wav_of(*given), media_type=WAV)
+    if isinstance(given, str | os.PathLike):
+        given = _read("sound", given)
+    if not isinstance(given, bytes | bytearray | memoryview) or not given:
+        raise BadInput(f"sound: must be a path, bytes, or an array with its rate for this model, given {_kind(given)}")
+    return Encoded(sound=bytes(given), media_type=WAV if bytes(given[:4]) == b"RIFF" else "")
+
+
+def with_rate(given: object, rate: int | None) -> object:
+    """Return a sound as one that says its rate, where it is given beside: of files it is in the file."""
+    return given if rate is None else (given, rate)
+
+
+def _read(subject: str, path: str | os.PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"picture: {os.fspath(path)!r} cannot be read: {reason}; a str is a path here") from error
+        raise BadInput(f"{subject}: {os.fspath(path)!r} cannot be read: {reason}; a str is a path here") from error
 
 
 def _of_array(array: npt.NDArray[Any]) -> Image.Image:
@@ -147,3 +177,19 @@ def _png(image: Image.Image) -> Encoded:
 
 def _kind(given: object) -> str:
     return type(given).__name__
+
+
+@dataclass(frozen=True)
+class Sort:
+    """A sort of inputs: how one is encoded, and the field of a body that holds all of them."""
+
+    encode: Callable[[object], Encoded]
+    field: str
+
+
+SORTS: Mapping[str, Sort] = {
+    "image": Sort(encode_picture, "images"),
+    "text": Sort(encode_text, "inputs"),
+    "sound": Sort(encode_sound, "audio"),
+}
+"""By the name that `Description.sort` has for them."""

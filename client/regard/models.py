@@ -21,7 +21,8 @@ class Description:
     about: str
     endpoints: Sequence[str]
     """The first is its prediction, such as `classify`; `tasks` knows them."""
-    takes_images: bool
+    sort: str
+    """The sort of its inputs: `image`, `text` or `sound`."""
     labels: Sequence[str]
     """The classes; empty where there are none, or too many to list."""
     methods: Sequence[Method]
@@ -35,6 +36,17 @@ class Description:
     ready: bool
     json: Json = field(repr=False)
     """All that the service says of it."""
+
+    @property
+    def takes_images(self) -> bool:
+        """True if its inputs are images."""
+        return self.sort == "image"
+
+    @property
+    def step(self) -> float | None:
+        """Of a model of sounds: the seconds of a frame, which are columns of its maps; else None."""
+        step: float | None = self.json["inputs"].get("step")
+        return step
 
     @property
     def detection(self) -> Json | None:
@@ -80,7 +92,7 @@ def read_description(json: Json) -> Description:
         task=json["task"],
         about=json.get("about", ""),
         endpoints=json["endpoints"],
-        takes_images="height" in json["inputs"],
+        sort=_sort(json["inputs"]),
         labels=labels if isinstance(labels, list) else (),
         methods=attention["methods"],
         best=best["method"] if best else None,
@@ -89,3 +101,8 @@ def read_description(json: Json) -> Description:
         ready=json["ready"],
         json=json,
     )
+
+
+def _sort(inputs: Json) -> str:
+    """Return the sort of inputs by what is said of them: images have a height, sounds a rate."""
+    return "image" if "height" in inputs else "sound" if "rate" in inputs else "text"

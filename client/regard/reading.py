@@ -10,8 +10,11 @@ from regard.attention import Attention, Curve, Diagnosis, Evaluation, Json, Map,
 from regard.objects import read_box, read_detected
 
 
-def read_attention(json: Json) -> Attention:
-    """Return the attention of one input from the service's JSON. Raises KeyError, TypeError or ValueError."""
+def read_attention(json: Json, step: float | None = None) -> Attention:
+    """Return the attention of one input from the service's JSON; of a sound, `step` is the seconds of a frame.
+
+    Raises KeyError, TypeError or ValueError.
+    """
     axes = {axis: found for axis, found in json["tokens"].items() if isinstance(found, list)}
     objects = axes.pop("object", ())
     tokens = {axis: [_token(one) for one in found] for axis, found in axes.items()}
@@ -25,6 +28,7 @@ def read_attention(json: Json) -> Attention:
         size=(image["width"], image["height"]) if image else None,
         orientation=image["orientation"] if image else 1,
         box=read_box(image["box"]) if image else None,
+        step=step,
         objects=[read_detected(one) for one in objects],
         diagnostics=[_diagnosis(one) for one in json.get("diagnostics") or ()],
         evaluation=_evaluation(json["evaluation"], json["method"]) if json.get("evaluation") else None,

@@ -159,6 +159,10 @@ class Result:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return bundle(described(self), asked_for(self), picture_of(self))
 
+    def _page(self) -> str:
+        """Return what a notebook shows as an HTML page."""
+        return document(asked_for(self))
+
     @classmethod
     def _read(cls, json: Json) -> Json:
         """Return what it has beside attention. Raises KeyError, TypeError or ValueError."""
@@ -175,7 +179,7 @@ class Look(Result):
 
 def read_result(kind: type[R], json: Json, asked: Asked) -> R:
     """Return a result from an entry of the service's `results`. Raises KeyError, TypeError or ValueError."""
-    attention = read_attention(json["attention"]) if json.get("attention") else None
+    attention = read_attention(json["attention"], asked.model.step) if json.get("attention") else None
     kept = {name: value for name, value in json.items() if name != "attention"}
     return kind(attention=attention, json=kept, asked=asked, **kind._read(json))
 
@@ -187,7 +191,7 @@ def described(result: Result) -> str:
 
 def write(result: Result, to: Path) -> None:
     """Write what a notebook shows as one HTML file. Raises OSError."""
-    to.write_text(document(asked_for(result)), encoding="utf-8")
+    to.write_text(result._page(), encoding="utf-8")
 
 
 def asked_for(result: Result) -> dict[str, object]:

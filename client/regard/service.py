@@ -6,17 +6,17 @@ import os
 import weakref
 from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Literal, Self, Unpack, overload
 
 import httpx
 from PIL import Image
 
 from regard import calls, comparing
 from regard.attention import Attention, AttentionOptions, Json, LookedAt, Method, PictureOptions
-from regard.calls import Call, T
+from regard.calls import Call, P, T
 from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
-from regard.inputs import Input, Picture, Text, encode
+from regard.inputs import Input, Picture, Sound, Text, encode, with_rate
 from regard.models import Description
 from regard.results import Asker, Look, R, Result
 from regard.showing import opened
@@ -32,6 +32,7 @@ from regard.tasks.similarity import Similarity
 from regard.tasks.sparse_embedding import EMBED_SPARSE, SparseEmbedding, SparseOptions
 from regard.tasks.tagging import TAG, Tagged, TagOptions
 from regard.tasks.task import ATTENTION, Task
+from regard.tasks.transcription import TRANSCRIBE, Segment, TranscribeOptions, Transcription
 from regard.transport import UNREADABLE, Transport, incompatible
 
 KEY_VARIABLE = "REGARD_KEY"
@@ -93,31 +94,33 @@ class Service:
         return f"<regard service at {self.url}>"
 
 
-class Stream:
-    """The tokens of a text as a model writes them: iterate over it. Afterwards `result` is the whole answer.
+class Stream(Generic[P, R]):
+    """The parts of an answer as they come: iterate over it. Afterwards `result` is the whole answer.
+
+    They are the tokens of a text, or the segments of what was said.
 
     Close it in the thread that reads it, or use it as a context manager, to stop earlier: the service then stops, too.
     """
 
-    def __init__(self, transport: Transport, call: Call[Any], events: calls.Events) -> None:
+    def __init__(self, transport: Transport, call: Call[Any], events: calls.Events[P, R]) -> None:
         self._events = events
-        self._tokens = _read(transport, call, events)
-        weakref.finalize(self, _abandon, self._tokens).atexit = False
+        self._parts = _read(transport, call, events)
+        weakref.finalize(self, _abandon, self._parts).atexit = False
 
     @property
-    def result(self) -> Generation:
-        """The whole answer, once all tokens came. Raises StreamBroken before that."""
+    def result(self) -> R:
+        """The whole answer, once all parts came. Raises StreamBroken before that."""
         return self._events.end()
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> StreamedToken:
-        return next(self._tokens)
+    def __next__(self) -> P:
+        return next(self._parts)
 
     def close(self) -> None:
         """Stop, and close the connection."""
-        self._tokens.close()
+        self._parts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -126,13 +129,13 @@ class Stream:
         self.close()
 
 
-def _read(transport: Transport, call: Call[Any], events: calls.Events) -> Generator[StreamedToken]:
-    """Yield the tokens of a stream. It does not know the stream, so that the stream ends before it does: `_abandon`."""
+def _read(transport: Transport, call: Call[Any], events: calls.Events[P, R]) -> Generator[P]:
+    """Yield the parts of a stream. It does not know the stream, so that the stream ends before it does: `_abandon`."""
     with transport.lines(call) as lines:
         try:
             for line in lines:
-                if token := events.take(line):
-                    yield token
+                if part := events.take(line):
+                    yield part
         except (httpx.HTTPError, httpx.StreamError) as error:
             message = f"stream: broke off ({type(error).__name__}); ask again, or without stream"
             raise StreamBroken(message, events.text) from error
@@ -141,20 +144,21 @@ def _read(transport: Transport, call: Call[Any], events: calls.Events) -> Genera
     events.end()
 
 
-def _abandon(tokens: Generator[StreamedToken]) -> None:
+def _abandon(parts: Generator[Any]) -> None:
     """End a stream that was left half read, on a thread of its own.
 
     The garbage collector may call this while its thread holds the lock of the connections, which the end waits for. So
     it must take no lock here, as `threading.Thread` would.
     """
-    if inspect.getgeneratorstate(tokens) != inspect.GEN_CLOSED:
-        _thread.start_new_thread(tokens.close, ())
+    if inspect.getgeneratorstate(parts) != inspect.GEN_CLOSED:
+        _thread.start_new_thread(parts.close, ())
 
 
 class Model:
     """A model of a service. Called with an input, it answers what it was made for.
 
-    Pictures are paths, the bytes of files, Pillow images or arrays; texts are strings, or pairs of strings.
+    Pictures are paths, the bytes of files, Pillow images or arrays; texts are strings, or pairs of strings; sounds are
+    paths, the bytes of files, or arrays with their rate.
     """
 
     def __init__(self, transport: Transport, description: Description) -> None:
@@ -234,12 +238,45 @@ class Model:
         """Return the text that the model writes for each of several texts or pictures."""
         return self._all(GENERATE, given, options)
 
-    def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> Stream:
+    def stream(self, given: Input, **options: Unpack[GenerateOptions]) -> Stream[StreamedToken, Generation]:
         """Return the tokens of a text as the model writes them.
 
         With `attention={"kind": "cross", "steps": True}` each holds what the model read while it wrote it.
         """
-        return Stream(self._transport, *streamed(self.description, given, options, self))
+        return Stream(self._transport, *streamed(GENERATE, self.description, given, options, self))
+
+    @overload
+    def transcribe(
+        self, given: Sound, rate: int | None = None, *, stream: Literal[True], **options: Unpack[TranscribeOptions]
+    ) -> Stream[Segment, Transcription]: ...
+
+    @overload
+    def transcribe(
+        self,
+        given: Sound,
+        rate: int | None = None,
+        *,
+        stream: Literal[False] = False,
+        **options: Unpack[TranscribeOptions],
+    ) -> Transcription: ...
+
+    def transcribe(
+        self, given: Sound, rate: int | None = None, *, stream: bool = False, **options: Unpack[TranscribeOptions]
+    ) -> Stream[Segment, Transcription] | Transcription:
+        """Return what was said in a sound; with `stream`, its segments as they are heard.
+
+        `rate` is the samples a second of an array.
+        """
+        sound = with_rate(given, rate)
+        if stream:
+            return Stream(self._transport, *streamed(TRANSCRIBE, self.description, sound, options, self))
+        return self._one(TRANSCRIBE, sound, options)
+
+    def transcribe_batch(
+        self, given: Iterable[Sound], rate: int | None = None, **options: Unpack[TranscribeOptions]
+    ) -> list[Transcription]:
+        """Return what was said in each of several sounds."""
+        return self._all(TRANSCRIBE, [with_rate(one, rate) for one in given], options)
 
     def rerank(self, query: str, texts: Iterable[str], **options: Unpack[RerankOptions]) -> list[Ranked]:
         """Return the texts that answer a query, best first."""
@@ -283,7 +320,7 @@ class Model:
         return self._transport.send(again)
 
     def _one(self, task: Task[R], given: object, options: Json) -> R:
-        inputs = [encode(given, image=self.description.takes_images)]
+        inputs = [encode(given, self.description.sort)]
         (found,) = self._transport.send(calls.predictions(task, self.description, inputs, options, self))
         return found
 
@@ -309,11 +346,13 @@ def known(url: str | None, key: str | None) -> tuple[str, str | None]:
     return address, key or os.environ.get(KEY_VARIABLE)
 
 
-def streamed(model: Description, given: object, options: Json, client: Asker | None) -> tuple[Call[Any], calls.Events]:
+def streamed(
+    task: Task[R], model: Description, given: object, options: Json, client: Asker | None
+) -> tuple[Call[Any], calls.Events[Any, R]]:
     """Return the call of a stream, and what reads its events."""
-    encoded = encode(given, image=model.takes_images)
-    call = calls.predictions(GENERATE, model, [encoded], {**options, "stream": True})
-    return call, calls.Events(model, encoded, options, client)
+    encoded = encode(given, model.sort)
+    call = calls.predictions(task, model, [encoded], {**options, "stream": True})
+    return call, calls.Events(task, model, encoded, options, client)
 
 
 def with_method(model: Description, method: Method | None, options: Json) -> Json:

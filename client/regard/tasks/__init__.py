@@ -14,9 +14,10 @@ from regard.tasks.generation import GENERATE
 from regard.tasks.sparse_embedding import EMBED_SPARSE
 from regard.tasks.tagging import TAG
 from regard.tasks.task import Task
+from regard.tasks.transcription import TRANSCRIBE
 
 TASKS: Mapping[str, Task[Any]] = {
-    one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, EMBED_SPARSE, FILL_MASK, GENERATE, TAG, ANSWER)
+    one.endpoint: one for one in (CLASSIFY, DETECT, EMBED, EMBED_SPARSE, FILL_MASK, GENERATE, TAG, ANSWER, TRANSCRIBE)
 }
 
 

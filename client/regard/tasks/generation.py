@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from regard.attention import Json, Map
 from regard.models import Description
+from regard.reading import read_map
 from regard.results import Result
 from regard.tasks.task import CommonOptions, Task
 
@@ -96,6 +97,11 @@ class StreamedToken:
     maps: Sequence[Map] = ()
 
 
+def _streamed(json: Json) -> StreamedToken:
+    maps = [read_map(one) for one in json.get("attention") or ()]
+    return StreamedToken(json["index"], json["token"], json["text"], maps)
+
+
 def _is_repeatable(model: Description, options: Json) -> bool:
     """Return whether nothing is drawn at random, or all of it from a seed."""
     if options.get("seed") is not None:
@@ -106,5 +112,10 @@ def _is_repeatable(model: Description, options: Json) -> bool:
 
 
 GENERATE = Task(
-    "generate", Generation, of_answer=("alternatives", "num_return_sequences"), is_repeatable=_is_repeatable
+    "generate",
+    Generation,
+    of_answer=("alternatives", "num_return_sequences"),
+    is_repeatable=_is_repeatable,
+    event="token",
+    read_event=_streamed,
 )

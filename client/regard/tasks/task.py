@@ -5,7 +5,7 @@ Options have the names of the service. Those that are left out have its defaults
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypedDict
+from typing import Any, Generic, Literal, TypedDict
 
 from regard.attention import AskedAttention, Json, Method
 from regard.models import Description
@@ -26,6 +26,10 @@ class Task(Generic[R]):
     """False if a model draws at random what it answers with these options."""
     drawn_by: Callable[[Json], Method | None] = lambda options: None
     """The method of a picture with these options of attention; None for the model's usual one."""
+    event: str = ""
+    """The event of a stream that holds a part of the answer; none where answers come whole."""
+    read_event: Callable[[Json], Any] = dict
+    """What reads such a part, which has a `text`."""
 
 
 class CommonOptions(TypedDict, total=False):

@@ -15,7 +15,7 @@ from regard.models import read_description
 from regard.results import Asked
 from regard.tasks.classification import CLASSIFY, Classification
 from regard.tasks.detection import Detection
-from regard.tasks.generation import GenerateOptions
+from regard.tasks.generation import GENERATE, GenerateOptions
 
 from tests.client.conftest import described, detector
 
@@ -49,7 +49,7 @@ def test_one_input_is_no_batch(given):
 
 
 def test_an_array_of_pictures_is_a_batch():
-    pictures = dataclasses.replace(MODEL, takes_images=True)
+    pictures = dataclasses.replace(MODEL, sort="image")
     assert [len(some) for _, some in batches(pictures, np.zeros((4, 2, 2, 3), np.uint8))] == [3, 1]
     assert [len(some) for _, some in batches(pictures, np.zeros((2, 5, 7), np.uint8))] == [2]
     assert [[one.text for one in some] for _, some in batches(MODEL, np.array(["a", "b"]))] == [["a", "b"]]
@@ -178,7 +178,7 @@ def test_a_refusal_without_a_problem_document_is_a_problem_too():
 
 
 def fed(*lines):
-    events = Events(MODEL, Encoded(text="x"), {"attention": "raw", "seed": 1}, None)
+    events = Events(GENERATE, MODEL, Encoded(text="x"), {"attention": "raw", "seed": 1}, None)
     return events, [token for line in lines if (token := events.take(line))]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tests.samples.changed_artifacts import edit
 from tests.samples.in_process import in_process
 from tests.samples.ports import free_port
 
-VERBS = ("serve", "export", "models", "look", "page")
+VERBS = ("serve", "export", "models", "look", "page", "transcribe")
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def test_every_verb_has_help_with_an_example(capfd, verb):
 def test_the_verbs_are_listed(capsys):
     status, said, _ = run(capsys, "--help")
     assert status == 0
-    assert all(f"\n    {verb} " in said for verb in VERBS)
+    assert all(re.search(rf"^    {verb}\s", said, re.MULTILINE) for verb in VERBS)
     assert run(capsys) == (2, said, ""), "without a verb it says which there are"
     assert run(capsys, "lok")[0] == 2
 
@@ -175,6 +176,7 @@ def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, 
         (["look", str(SEVEN), "--to", "a.gif"], "--to: must end in .png or .html"),
         (["look", str(SEVEN), "--to", "none/a.png"], "--to: must be in a folder that exists"),
         (["page", str(SEVEN), "--to", "a.png"], "--to: must end in .html"),
+        (["look", "none.wav"], "FILE: must be a sound's file that exists, given 'none.wav'"),
         (["look", "none.png"], "FILE: must be a picture's file that exists, given 'none.png'"),
         (["page", "none.JPG", "--model", "digits", "--to", "a.html"], "FILE: must be a picture's file"),
         (["look", "no picture", "--model", "digits"], "picture: "),
@@ -237,10 +239,35 @@ def test_a_file_that_cannot_be_written_is_one_line(capsys, address, tmp_path):
 
 def test_the_first_model_of_a_kind_is_found():
     class Described:
-        takes_images = False
+        sort = "text"
 
     with pytest.raises(regard.BadInput, match="no model that takes pictures"):
-        command._first([Described()], image=True, ranks=False)
+        command._first([Described()], "image")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "printed"),
+    [
+        ([], {}, "Salt."),
+        (["--language", "en"], {"language": "en"}, "Salt."),
+        (["--srt"], {"timestamps": "word"}, "1\n00:00:00,000 --> 00:00:00,500\nSalt.\n\n"),
+        (["--vtt"], {"timestamps": "word"}, "WEBVTT\n\n00:00:00.000 --> 00:00:00.500\nSalt.\n\n"),
+    ],
+)
+def test_what_was_said_in_a_sound_is_printed(capsys, tmp_path, words, options, printed):
+    (tmp_path / "talk.wav").write_bytes(b"RIFF")
+    hears = {"name": "ear", "endpoints": ["transcribe"], "inputs": {"rate": 8000}}
+    models = [described().json, described(**hears).json]
+    word = {"word": "Salt.", "start": 0.0, "end": 0.5, "probability": 0.9}
+    said = {"id": "i", "results": [{"text": "Salt.", "language": "en", "duration": 0.5, "words": [word]}]}
+    answers = [
+        answer(200, json.dumps(one).encode()) for one in ({"models": models}, {"models": models}, models[1], said)
+    ]
+    with told(*answers) as (url, sent):
+        found = run(capsys, "transcribe", str(tmp_path / "talk.wav"), *words, "--url", url)
+    assert found == (0, f"{printed}\n", "")
+    assert b"/v1/models/ear/transcribe" in sent[-1]
+    assert json.loads(sent[-1].partition(b"\r\n\r\n")[2]) == {"audio": ["UklGRg=="], **options}
 
 
 def test_serve_runs_the_service_and_ends_with_it(light):

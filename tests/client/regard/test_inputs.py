@@ -108,13 +108,13 @@ def cut_off():
 )
 def test_what_is_no_picture_is_refused_before_it_is_sent(given, said):
     with pytest.raises(BadInput) as caught:
-        encode(given, image=True)
+        encode(given, "image")
     assert said in str(caught.value)
 
 
 def test_texts_and_pairs_are_sent_as_the_service_reads_them():
-    assert encode("3/23/21", image=False).json == "3/23/21"
-    assert encode(("a", "b"), image=False).json == {"text": "a", "text_pair": "b"}
+    assert encode("3/23/21", "text").json == "3/23/21"
+    assert encode(("a", "b"), "text").json == {"text": "a", "text_pair": "b"}
     assert encode_text("naïve").size == 6
     assert encode_text(("ab", "c")).size == 3
 
@@ -122,4 +122,4 @@ def test_texts_and_pairs_are_sent_as_the_service_reads_them():
 @pytest.mark.parametrize("given", [b"bytes", 3, ("a",), ("a", "b", "c"), ("a", 1), ["a"], None, (), "\ud800"])
 def test_what_is_no_text_is_refused_before_it_is_sent(given):
     with pytest.raises(BadInput, match="text: must be"):
-        encode(given, image=False)
+        encode(given, "text")

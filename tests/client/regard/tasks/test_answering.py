@@ -19,7 +19,7 @@ FOUND = [
 
 
 def asked(**options):
-    return calls.predictions(ANSWER, MODEL, [encode(("q", "on, a mat"), image=False)], options)
+    return calls.predictions(ANSWER, MODEL, [encode(("q", "on, a mat"), "text")], options)
 
 
 def test_a_question_is_asked_with_its_context_and_its_answers_are_read():
@@ -55,4 +55,4 @@ def test_what_is_asked_of_an_answer_later_says_which_answers_count():
 
 def test_one_text_is_no_question_with_a_context():
     with pytest.raises(BadInput, match="text: must be a string or a pair of strings"):
-        encode(("q", "c", "d"), image=False)
+        encode(("q", "c", "d"), "text")

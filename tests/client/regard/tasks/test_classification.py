@@ -25,7 +25,7 @@ ANSWER = {
 
 def test_a_result_is_of_the_pair_of_a_text_and_the_sentence_of_a_label():
     asked = {"labels": ["x", "y"], "template": "It is {}."}
-    call = predictions(CLASSIFY, MODEL, [encode(text, image=False) for text in ("s", "t")], asked)
+    call = predictions(CLASSIFY, MODEL, [encode(text, "text") for text in ("s", "t")], asked)
     assert call.body == {"inputs": ["s", "t"], **asked}
     first, second = call.read(Reply(200, json.dumps(ANSWER).encode()))
     assert (first.id, first.hypothesis, first.asked.given.text) == ("a.1", "It is y.", ("s", "It is y."))
