@@ -243,12 +243,17 @@ cross: { name: 'objects → input', rows: 'From the objects (rows) to the image 
 decoder: { name: 'objects → themselves', rows: 'From objects (rows) to all that are looked for (columns)' },
 }
 
+const SOUNDS = {
+cross: { name: KINDS.cross.name, rows: 'From the answer (rows) to the sound (columns)' },
+encoder: { name: KINDS.encoder.name, rows: 'From the sound (rows) to itself (columns)' },
+}
+
 
 const SORTS = Object.keys(KINDS)
 
 
-function wordsOf({ name, kind: sort = name, query }) {
-const words = (query === 'object' && OBJECTS[sort]) || KINDS[sort]
+function wordsOf({ name, kind: sort = name, query, key }) {
+const words = (query === 'object' && OBJECTS[sort]) || (key === 'frame' && SOUNDS[sort]) || KINDS[sort]
 if (!words) return { name, rows: 'From what is asked about (rows) to what is looked at (columns)' }
 return sort === name ? words : { ...words, name: `${words.name}, ${name}` }
 }
@@ -572,6 +577,92 @@ ${open && html`<${Figures} ...${table()} />`}
 
 return { Figures, AsTable }
 })($preact_js)
+const $hearing_js = (({ useEffect, useState }) => {
+
+
+const player = () => document.getElementById('player')
+
+
+function hearFrom(seconds) {
+const one = player()
+if (!one) return
+one.currentTime = seconds
+one.play().catch(() => {})
+}
+
+
+function useHeard() {
+const [at, set] = useState(null)
+useEffect(() => {
+let frame = 0
+const look = () => {
+const plays = player() && !player().paused
+set(plays ? player().currentTime : null)
+cancelAnimationFrame(frame)
+if (plays) frame = requestAnimationFrame(look)
+}
+const told = ['play', 'pause', 'ended', 'emptied']
+told.forEach((name) => document.addEventListener(name, look, true))
+return () => {
+cancelAnimationFrame(frame)
+told.forEach((name) => document.removeEventListener(name, look, true))
+}
+}, [])
+return at
+}
+
+return { hearFrom, useHeard }
+})($preact_js)
+const $transcript_js = (({ percent }) => {
+
+
+
+const HEARD = {
+field: 'segments',
+options: () => ({ timestamps: 'word', seed: 0 }),
+prints: ['print(answer.text)', 'for one in answer.words:', '    print(one.start, one.end, one.word)'],
+items: ({ words = [] }) => words.map((one, object) => ({ object })),
+explained: () => ({}),
+scored: (model, { row }) => ({ target: Number(row) }),
+named: () => 'what was said',
+best: ({ text, words = [] }) => (
+{ name: text, share: words.length ? Math.min(...words.map(({ probability }) => probability)) : undefined }),
+said: ({ text }) => text,
+}
+
+
+const spanOf = ({ start, end }) => `${start.toFixed(2)}–${end.toFixed(2)} s`
+
+
+const timeOf = (word) => `${spanOf(word)}, ${percent(word.probability, 0)}`
+
+
+function wordAt(words, seconds) {
+const at = seconds === null ? -1 : words.findIndex(({ start, end }) => start <= seconds && seconds < end)
+return at < 0 ? null : at
+}
+
+
+
+
+
+function rowsOf(words, tokens) {
+let text = ''
+const places = tokens.map(({ text: own, special }) => {
+const from = text.length
+if (!special) text += own
+return special ? [-1, -1] : [from, Math.max(text.length, from + 1)]
+})
+let end = 0
+return words.map(({ word }) => {
+const from = Math.max(text.indexOf(word, end), end)
+end = from + word.length
+return places.flatMap(([first, last], row) => (last > from && first < end ? [row] : []))
+})
+}
+
+return { HEARD, spanOf, timeOf, wordAt, rowsOf }
+})($values_js)
 const $objects_js = (({ html, useState }, { lengthOf, percent }) => {
 
 
@@ -910,6 +1001,37 @@ ${number('alternatives', 'Alternatives', 0, 20)}
 
 return { Classes, Words, Masks, Vector, Written, GenerationOptions }
 })($lazy_js, $preact_js, $roving_js, $values_js)
+const $heard_js = (({ hearFrom, useHeard }, { html }, { Roving }, { timeOf, wordAt }, { lengthOf }) => {
+
+
+
+
+
+
+
+
+
+
+function Heard({ results: [{ text, language, words = [] }], objects }) {
+const heard = wordAt(words, useHeard())
+const { pinned, pin } = objects ?? { pinned: null, pin: () => {} }
+const choose = (at) => {
+if (at !== pinned) pin(at)
+hearFrom(words[at].start)
+}
+const button = (one, at) => html`<button type="button" key=${at} title=${timeOf(one)}
+aria-pressed=${String(at === pinned)} aria-current=${at === heard ? 'true' : null} onClick=${() => choose(at)}
+style=${{ '--sure': lengthOf(one.probability) }}>${one.word}</button>`
+if (!text) return html`<p class="nothing">Nothing was said.</p>`
+return html`<div onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
+${words.length ? html`<${Roving} class="words heard" dir="auto"
+aria-label="Words; arrow keys move over them, Enter plays from one">${words.map(button)}<//>` : text}
+${language && html`<p class="quiet">Language: ${language}.</p>`}
+</div>`
+}
+
+return { Heard }
+})($hearing_js, $preact_js, $roving_js, $transcript_js, $values_js)
 const $canvas_js = (({ levels }, { useEffect, useLayoutEffect, useRef, useState }, { clamp }) => {
 
 
@@ -1162,7 +1284,8 @@ ${box('own', 'each map on its own scale')}
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Words, Written }, { generationOf }, { Later }, { Found, Threshold }, { html }, { Select }, { cosine, linesOf, percent, short }, { RATHER }) => {
+const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Words, Written }, { generationOf }, { Later }, { Found, Threshold }, { html }, { Select }, { HEARD }, { cosine, linesOf, percent, short }, { RATHER }) => {
+
 
 
 
@@ -1439,6 +1562,7 @@ const AGGREGATES = [
 ['average', 'words, by the mean'], ['max', 'words, by the surest token'],
 ]
 const TASKS = {
+'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
 'image-classification': { ...CLASSES, title: 'What is in the image?' },
 'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
 'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
@@ -1460,7 +1584,7 @@ const taskOf = ({ task, endpoints, zero_shot: chooses }) => (endpoints?.includes
 const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
 
 return { thresholdOf, taskOf, viewOf }
-})($answer_js, $generation_js, $lazy_js, $objects_js, $preact_js, $select_js, $values_js, $words_js)
+})($answer_js, $generation_js, $lazy_js, $objects_js, $preact_js, $select_js, $transcript_js, $values_js, $words_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, short }) => {
 
 
@@ -2018,6 +2142,7 @@ const $selection_js = (({ GENERATION }, { taskOf }, { range }, { EXPLAINS, STATE
 
 
 
+const MOST_FRAMES = 256
 const MOST_EXACT = 700
 const DEPTH = 2 / 3
 
@@ -2076,6 +2201,12 @@ covered: cells ? coveredOf(selection).filter((cell) => cell < cells).join() : se
 }
 
 
+const sortOf = ({ inputs }) => (inputs.width ? 'image' : inputs.rate ? 'sound' : 'text')
+
+
+const isLong = ({ inputs }, answer) => answer?.results?.[0].duration > inputs.seconds
+
+
 const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
 
 
@@ -2122,7 +2253,7 @@ return kind.methods.filter((one) => !EXPLAINS.includes(one))
 function methodOf(model, kind, selection) {
 const methods = methodsOf(model, kind, selection)
 const { best, usual } = model.attention
-const first = hasObjects(kind) ? 'raw' : best?.method
+const first = hasObjects(kind) || sortOf(model) === 'sound' ? 'raw' : best?.method
 return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
 
@@ -2194,7 +2325,7 @@ function comparisonsOf(models, model, selection, input) {
 const kind = kindOf(model, selection)
 const method = methodOf(model, kind, selection)
 const others = (values, own) => values.filter((one) => one !== own)
-if (STATES.includes(method)) return [['', 'nothing']]
+if (STATES.includes(method) || sortOf(model) === 'sound') return [['', 'nothing']]
 const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
 const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
 const sees = ({ inputs }) => Boolean(inputs.width)
@@ -2239,6 +2370,7 @@ if (sinks === 'out') options.sinks = sinks
 if (discard) options.discard = discard
 if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
 }
+if (kind.query === 'frame') options.pool = MOST_FRAMES
 const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
 if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
 if (!explains) {
@@ -2273,7 +2405,7 @@ if (kind.key !== 'image') options.pool = 48
 return options
 }
 
-return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
+return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, sortOf, isLong, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
 })($generation_js, $tasks_js, $values_js, $words_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 
@@ -2648,10 +2780,11 @@ return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 
 
 function textLook(attention, kind, {
-text, pair, row: score, written, heads, mask, merged, found = [], about = 0,
+text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step,
 }) {
 const { method } = attention
-const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
+const object = attention.tokens.object?.map((one) => objectToken(one, found))
+const axes = { frame: framesOf(attention.maps[0], step), ...attention.tokens, object }
 const maps = mapsOf(attention)
 const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
 const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
@@ -2690,6 +2823,25 @@ start: first, same,
 about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
 numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
 sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+}
+}
+
+
+function framesOf({ shape: [,, keys], pool }, step) {
+const size = Math.ceil((pool?.keys ?? keys) / keys)
+const name = (frame) => (step ? `${(frame * step).toFixed(2)}\u00a0s` : String(frame))
+return range(keys).map((at) => ({ text: name(at * size), span: null }))
+}
+
+
+function withinSound(look, kind, part) {
+const count = (axis, list) => (axis === 'frame' ? Math.ceil(part * list.length) : list.length)
+const [rows, columns] = [count(kind.query, look.rows), count(kind.key, look.columns)]
+const kept = (values) => Float32Array.from(range(rows * columns), (at) =>
+values[Math.floor(at / columns) * look.columns.length + (at % columns)])
+return {
+...look, rows: look.rows.slice(0, rows), columns: look.columns.slice(0, columns),
+series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
 }
 }
 
@@ -2741,7 +2893,7 @@ if (own >= 0) line[own] = Math.max(0, line[own] - 1)
 })
 }
 
-return { mapsOf, foundIn, imageLook, statesLook, textLook, blocksOf }
+return { mapsOf, foundIn, imageLook, statesLook, textLook, withinSound, blocksOf }
 })($selection_js, $values_js, $words_js)
 const $text_view_js = (({ SERIES }, { AsTable }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { Roving }, { InPlace, readout }, { difference, keepMass, labelOf, largest, range, short, without }, { TOUCH, wordsOf }) => {
 
@@ -2835,7 +2987,7 @@ return { caption: 'The matrix', head: ['', ...columns.map(labelOf)], rows: rows.
 
 function TextView({ look: whole, other, selection, change, kind, playing, edit, point = () => {} }) {
 const { own, colormap, log, zoom } = selection
-const view = selection.view || (whole.numbers ? 'matrix' : 'place')
+const view = selection.view || (whole.numbers || kind.key === 'frame' ? 'matrix' : 'place')
 const [hovered, setHovered] = useState(null)
 const [hoveredColumn, setHoveredColumn] = useState(null)
 const look = useShown(whole, selection)
@@ -3301,7 +3453,8 @@ point=${(row) => objects.hover(row === null || !numbers ? null : numbers[row])} 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { Spans }, { PartsView }, { taskOf, viewOf }, { TextView }, { short }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { Heard }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { Spans }, { PartsView }, { taskOf, viewOf }, { TextView }, { short }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+
 
 
 
@@ -3329,9 +3482,9 @@ const NARROW = 6
 
 
 
-function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object }) {
+function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object, source }) {
 const grid = own ?? common
-const input = grid ? 'image' : 'source'
+const input = grid ? 'image' : source ? 'source' : 'frame'
 const [answer, before] = object ? ['object', 'object'] : ['target', 'target_input']
 const axes = { encoder: [input, input], cross: [answer, input], decoder: [answer, before] }
 const kind = SORTS.includes(name) ? name : 'encoder'
@@ -3529,9 +3682,9 @@ ${looks.length > 1 && html`<${Roving} class="row looks" aria-label="Looks">${loo
 <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Marked, Ranked, Spans })
+arrive({ Heard, Marked, Ranked, Spans })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))
 
 return {  }
-})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $spans_js, $states_view_js, $tasks_js, $text_view_js, $values_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $heard_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $spans_js, $states_view_js, $tasks_js, $text_view_js, $values_js, $words_js)

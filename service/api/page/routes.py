@@ -39,7 +39,7 @@ MEDIA_TYPES = {
 HEADERS = {
     "Cache-Control": "no-cache",  # a browser keeps the files, and asks whether they have changed
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "media-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "Vary": "Accept-Encoding",
 }

@@ -11,7 +11,7 @@ import { KeyDialog, Problem } from './problem.js'
 import { keepPicture } from './question.js'
 import { Request } from './request.js'
 import { useOther } from './second.js'
-import { aboutAnother, aboutModel, coveredOf, DRAWN, within } from './selection.js'
+import { aboutAnother, aboutModel, coveredOf, DRAWN, sortOf, within } from './selection.js'
 import { Skip } from './skip.js'
 import { useCovered, useModels, usePlayed, useSelection } from './state.js'
 import { taskOf } from './tasks.js'
@@ -22,7 +22,7 @@ const SAID = 10000 // milliseconds for which a model that is missing is named
 /** Keep the picture of a new answer, and name the answer in the address. */
 function useKept(answer, input, id, change) {
   useLayoutEffect(() => { // at once: a stroke may come in between
-    if (!answer?.id || answer.input.kind !== 'image' || !id || id === answer.id) return // an example has no id
+    if (!answer?.id || !answer.input.blob || !id || id === answer.id) return // an example has no id
     if (answer.input !== input) return // there is a newer picture
     keepPicture(answer.id, answer.input)
     change({ id: answer.id })
@@ -43,11 +43,12 @@ function useModelNamed(chosen, model, change) {
 }
 
 /**
- * Return what of a question another model reads, too: a text, or a picture that the page has. What is `typed` and was
- * not asked yet is asked.
+ * Return what of a question another model reads, too: a text, or a picture or sound that the page has. What is
+ * `typed` and was not asked yet is asked.
  */
 function keptFor(next, { text, pair, id }, input, typed) {
-  if (next.inputs.width) return input?.bitmap && id ? { id } : {}
+  const sort = sortOf(next)
+  if (sort !== 'text') return input?.kind === sort && (input.bitmap ?? input.samples) && id ? { id } : {}
   const own = typed || text
   return own && (pair || !taskOf(next).needs) ? { text: own, pair } : {}
 }

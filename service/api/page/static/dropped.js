@@ -1,5 +1,7 @@
 import { pictureOf } from './image_file.js'
 import { useEffect, useState } from './preact.js'
+import { sortOf } from './selection.js'
+import { soundOf } from './sound_file.js'
 
 /** Return whether a file is a text, by its type or its name. */
 export const isText = ({ type, name = '' }) => type.startsWith('text/') || /\.(txt|csv|tsv|md)$/i.test(name)
@@ -53,6 +55,7 @@ function useDropped(take) {
 const NOT_TAKEN = {
   nothing: 'Nothing was found in it that could be asked about.',
   text: 'This model reads pictures: give it one, or choose a model of texts.',
+  sound: 'This model hears sounds: give it one, or choose another model.',
   image: 'This model reads texts: give it one, or choose a model of pictures.',
   file: 'This is neither a text nor a table of texts: give it one of type txt, csv or tsv.',
 }
@@ -64,13 +67,17 @@ const NOT_TAKEN = {
  */
 export function useGiven(model, question, { take, ask, takeSeveral }) {
   const [notice, say] = useState('')
-  const sees = Boolean(model?.inputs.width)
+  const sort = model && sortOf(model)
+  const [sees, hears] = [sort === 'image', sort === 'sound']
   const receive = ({ files, text }) => {
     const [file] = files
     const words = !file && text.trim()
     if (!file && !words) return say(NOT_TAKEN.nothing)
     say('')
-    if (files.length > 1 || (file && isTable(file))) takeSeveral(files)
+    if (hears) {
+      if (file && !isText(file) && !file.type.startsWith('image/')) take(soundOf(file, file.name ?? 'sound'))
+      else say(NOT_TAKEN.sound)
+    } else if (files.length > 1 || (file && isTable(file))) takeSeveral(files)
     else if (sees && file && !isText(file)) take(pictureOf(file, file.name ?? 'image.png'))
     else if (sees) say(NOT_TAKEN.text)
     else if (words) ask(words)

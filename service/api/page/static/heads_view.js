@@ -7,7 +7,8 @@ import { blocksOf, mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
 import {
-  aboutKind, hasObjects, headOptionsOf, kindOf, kindsOf, layerOf, methodOf, ofShown, optionsOf, pinnedOf, rolloutOf,
+  aboutKind, hasObjects, headOptionsOf, isLong, kindOf, kindsOf, layerOf, methodOf, ofShown, optionsOf, pinnedOf,
+  rolloutOf, sortOf,
 } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
@@ -20,19 +21,22 @@ const ORDERS = 5 // random ones that an evaluation is beside
 export function Heads({ model, selection, change, input, main, objects }) {
   const { stale, asked: { value: answer } } = main
   const kind = kindOf(model, selection)
-  const ready = answer?.id && answer.model.name === model.name
+  const long = isLong(model, answer)
+  const ready = answer?.id && answer.model.name === model.name && !long
   const dtype = kind.query === 'image' ? 'float32' : 'uint8' // one row of an image: small values are seen too
   const query = ready && queryOf({ ...headOptionsOf(model, selection), encoding: 'base64', dtype })
-  const key = ready ? `${answer.id}?${query}` : answer ? undefined : null
+  const waits = stale && sortOf(model) === 'sound' // its maps are large: the look comes first
+  const key = ready && !waits ? `${answer.id}?${query}` : answer ? undefined : null
   const found = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.id, query, signal)
     const figures = attention.diagnostics?.find((one) => one.kind === kind.name) ?? null
     const maps = mapsOf(attention)
-    const columns = blocksOf(attention.tokens[kind.key] ?? [], maps[0].keys, maps[0].pool)
+    const axis = attention.tokens[kind.key] // none of a sound
+    const columns = axis ? blocksOf(axis, maps[0].keys, maps[0].pool) : []
     return { maps, figures, kind, special: columns.map(({ special }) => special) }
   })
   useForgotten(found, input, main.asked)
-  if (kind.layers * kind.heads < 2) return null
+  if (kind.layers * kind.heads < 2 || long) return null
   const { maps, figures, kind: shown } = (!found.refusal && found.value) || {} // else those of the question before
   const method = methodOf(model, kind, selection)
   const raw = method === 'raw'

@@ -32,7 +32,7 @@ export async function seenOf({ look: { attention, answer, model }, selection, na
   const heads = await attentionOf(answer.id, queryOf(options)).catch(() => null) // without them the rest is shown
   return {
     name, model: model.name, task: model.task, about: model.about, result, attention, heads,
-    picture: input.blob ? await asAddress(input.blob) : null,
+    picture: input.kind === 'image' ? await asAddress(input.blob) : null,
     text: input.text ? [input.text, input.pair].filter(Boolean).join(' / ') : null,
     mask: model.inputs.mask, drawn: Object.fromEntries(DRAWN.map((one) => [one, selection[one]])),
   }

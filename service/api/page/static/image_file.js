@@ -44,20 +44,23 @@ export async function pictureOf(file, name, { whole = false } = {}) {
   return { kind: 'image', blob, bitmap: canvas, name: renamed, scaled: scale < 1, file, pixels: width * height }
 }
 
-const pictures = new Map() // of addresses: each is fetched once
+const examples = new Map() // of addresses: each is fetched once
 
-/** Return the picture of an example, as what is sent, and the `path` that it is fetched from. */
-export function examplePicture(address) {
-  if (!pictures.has(address)) {
+/** Return an example as `read` makes it of its file, and the `path` that it is fetched from; as a promise. */
+export function exampleOf(address, read) {
+  if (!examples.has(address)) {
     const path = address.slice(1) // relative: the page may lie below a path
     const fetched = send(path).then((response) => response.blob())
-    const found = fetched.then(async (blob) => (
-      { ...await pictureOf(blob, `example.${EXTENSIONS[blob.type] ?? 'png'}`), path }))
-    pictures.set(address, found)
-    found.catch(() => pictures.delete(address))
+    const found = fetched.then(async (blob) => ({ ...await read(blob), path }))
+    examples.set(address, found)
+    found.catch(() => examples.delete(address))
   }
-  return pictures.get(address)
+  return examples.get(address)
 }
+
+/** Return the picture of an example, as what is sent. */
+export const examplePicture = (address) =>
+  exampleOf(address, (blob) => pictureOf(blob, `example.${EXTENSIONS[blob.type] ?? 'png'}`))
 
 /** Return an image with some patches grey, as what is sent. `image`, `rows` and `columns` are those of a look at it. */
 export function coveredImage(bitmap, { image, rows, columns }, cells) {

@@ -2,6 +2,7 @@ import { blobOf } from './canvas.js'
 import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
+import { Heard } from './heard.js'
 import { arrive } from './lazy.js'
 import { foundIn, imageLook, mapsOf, statesLook, textLook } from './looks.js'
 import { Marked } from './marked.js'
@@ -25,9 +26,9 @@ const NARROW = 6 // heads of a layer that fit beside the picture
  * Return the kind of attention that a map is of: what its rows and columns are, and of an image the grid and its
  * prefix. One whose name is not that of a sort is of the input.
  */
-function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object }) {
+function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object, source }) {
   const grid = own ?? common
-  const input = grid ? 'image' : 'source'
+  const input = grid ? 'image' : source ? 'source' : 'frame'
   const [answer, before] = object ? ['object', 'object'] : ['target', 'target_input']
   const axes = { encoder: [input, input], cross: [answer, input], decoder: [answer, before] }
   const kind = SORTS.includes(name) ? name : 'encoder'
@@ -225,6 +226,6 @@ function Looks({ looks }) {
     <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Marked, Ranked, Spans })
+arrive({ Heard, Marked, Ranked, Spans })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))

@@ -42,12 +42,13 @@ export function TextInput({ model, input, take, typed }) {
 /** The model's own examples, as buttons. */
 export function Examples({ examples, chosen, choose, name = 'example' }) {
   if (!examples?.length) return null
-  const button = ({ image, text, text_pair: pair }, at) => html`<button type="button" key=${at} id=${`${name}-${at}`}
-    class=${image ? 'thumb' : 'sample'} dir="auto"
+  const button = ({ image, sound, text, text_pair: pair }, at) => html`<button type="button" key=${at}
+    id=${`${name}-${at}`} class=${image ? 'thumb' : 'sample'} dir="auto"
     aria-label=${image ? `${name[0].toUpperCase()}${name.slice(1)} ${at + 1}` : null}
     aria-pressed=${String(at) === chosen}
     onClick=${() => choose(String(at))}>
-    ${image ? html`<${ExamplePicture} address=${image} />` : pair ? asExample(text, pair) : text}
+    ${image ? html`<${ExamplePicture} address=${image} />` : sound ? `Sound ${at + 1}`
+      : pair ? asExample(text, pair) : text}
   </button>`
   return html`<${Roving} class="examples"
     aria-label=${name === 'example' ? 'Examples' : 'Examples to compare with'}>${examples.map(button)}<//>`

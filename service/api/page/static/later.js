@@ -2,6 +2,7 @@ import { copyLook } from './copies.js'
 import { Curves } from './curves.js'
 import { WhatWasFed } from './fed.js'
 import { Guide } from './guide.js'
+import { Heard } from './heard.js'
 import { Inside } from './inside.js'
 import { Labels } from './labels.js'
 import { arrive } from './lazy.js'
@@ -9,6 +10,11 @@ import { Marked } from './marked.js'
 import { Ranked } from './ranked.js'
 import { Several } from './several.js'
 import { Share } from './share.js'
+import { SoundInput } from './sound_input.js'
+import { SoundView } from './sound_view.js'
 import { Spans } from './spans.js'
 
-arrive({ Curves, Guide, Inside, Labels, Marked, Ranked, Several, Share, Spans, WhatWasFed, copyLook })
+arrive({
+  Curves, Guide, Heard, Inside, Labels, Marked, Ranked, Several, Share, SoundInput, SoundView, Spans, WhatWasFed,
+  copyLook,
+})

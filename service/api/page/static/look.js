@@ -1,8 +1,8 @@
 import { useAsked, useResolved } from './asked.js'
-import { foundIn, imageLook, statesLook, textLook } from './looks.js'
+import { foundIn, imageLook, statesLook, textLook, withinSound } from './looks.js'
 import { useEffect, useMemo, useRef, useState } from './preact.js'
 import { attentionOf, GONE, inputOf, question } from './question.js'
-import { askedOf, compareOf, kindOf, layerOf, ofShown, optionsOf } from './selection.js'
+import { askedOf, compareOf, isLong, kindOf, layerOf, ofShown, optionsOf, sortOf } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf, thresholdOf } from './tasks.js'
 import { STATES } from './words.js'
@@ -31,7 +31,7 @@ export function useInput(model, { id, text, pair, example }, picture) {
     [model, id, text, pair, example, picture, turn],
   )
   const [found, refusal] = useResolved(sought)
-  const fits = !found || !model || found.kind === 'kept' || (found.kind === 'image') === Boolean(model.inputs.width)
+  const fits = !found || !model || found.kind === 'kept' || found.kind === sortOf(model)
   return { input: fits ? found : null, refusal, again: () => setTurn(turn + 1) }
 }
 
@@ -49,7 +49,9 @@ export function useLook(model, input, selection, from = null) {
   const shown = ofShown(selection, answer.value)
   const options = ready ? { ...optionsOf(model, shown), encoding: 'base64' } : {}
   const waits = selection.waits && (options.against || STATES.includes(options.attention)) // for the second picture
-  const key = ready && !waits ? `${answer.value.id}?${queryOf(options)}` : about === null ? null : undefined
+  const long = model && isLong(model, answer.value)
+  const nobody = about === null || long
+  const key = ready && !waits && !long ? `${answer.value.id}?${queryOf(options)}` : nobody ? null : undefined
   const look = useAsked(key, async (signal) => {
     const attention = await attentionOf(answer.value.id, queryOf({ ...options, model: model.name }), signal)
     return { attention, answer: answer.value, model, kind: kindOf(model, selection), options, selection: shown }
@@ -118,7 +120,11 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
   const all = (answer.results && items?.(answer.results[0])) ?? []
   const about = (all.find(({ object }) => String(object) === selection.object) ?? all[0])?.tokens?.[0]
   const { mask } = model.inputs
-  const seen = textLook(attention, kind, { text, pair, row, written, heads, mask, merged, found, about })
+  const seen = textLook(attention, kind, {
+    text, pair, row, written, heads, mask, merged, found, about, step: model.inputs.step,
+  })
+  const { duration } = answer.results?.[0] ?? {}
+  if (duration) return withinSound(seen, kind, Math.min(duration / model.inputs.seconds, 1))
   const { method, against } = attention
   const other = { text: answer.input.pair ?? '', written: [], heads, merged }
   return { ...seen, opposite: against?.maps ? textLook({ ...against, method }, kind, other) : null }

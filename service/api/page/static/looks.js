@@ -74,13 +74,14 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * which; those of blocks are counted. The tokens of objects are their labels, of those that are `found`, and their
  * numbers; `numbers` say which are rows, if rows are objects. `before` is the text in front of the rows, `subject`
  * names all that is explained, `about` is the row that the answer is about, `start` the place of the first row on its
- * axis.
+ * axis. `step` is the seconds of a frame of a sound.
  */
 export function textLook(attention, kind, {
-  text, pair, row: score, written, heads, mask, merged, found = [], about = 0,
+  text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step,
 }) {
   const { method } = attention
-  const axes = { ...attention.tokens, object: attention.tokens.object?.map((one) => objectToken(one, found)) }
+  const object = attention.tokens.object?.map((one) => objectToken(one, found))
+  const axes = { frame: framesOf(attention.maps[0], step), ...attention.tokens, object }
   const maps = mapsOf(attention)
   const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
   const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
@@ -119,6 +120,25 @@ export function textLook(attention, kind, {
     about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
     numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+  }
+}
+
+/** Return the frames of a sound, or blocks of them, as tokens: their seconds, or numbers where nobody says these. */
+function framesOf({ shape: [,, keys], pool }, step) {
+  const size = Math.ceil((pool?.keys ?? keys) / keys)
+  const name = (frame) => (step ? `${(frame * step).toFixed(2)}\u00a0s` : String(frame))
+  return range(keys).map((at) => ({ text: name(at * size), span: null }))
+}
+
+/** Return a look at a sound without the frames behind it, of which the model hears silence: `part` of all are left. */
+export function withinSound(look, kind, part) {
+  const count = (axis, list) => (axis === 'frame' ? Math.ceil(part * list.length) : list.length)
+  const [rows, columns] = [count(kind.query, look.rows), count(kind.key, look.columns)]
+  const kept = (values) => Float32Array.from(range(rows * columns), (at) =>
+    values[Math.floor(at / columns) * look.columns.length + (at % columns)])
+  return {
+    ...look, rows: look.rows.slice(0, rows), columns: look.columns.slice(0, columns),
+    series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
   }
 }
 

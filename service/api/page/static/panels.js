@@ -5,13 +5,16 @@ import { DrawControls } from './drawing.js'
 import { ImageView } from './image_view.js'
 import { Examples, TextInput } from './inputs.js'
 import { Invitation } from './invitation.js'
+import { Later } from './lazy.js'
 import { useDrawn } from './look.js'
 import { Nearest } from './nearest.js'
 import { ImageInput } from './pad.js'
 import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
 import { Present } from './present.js'
-import { aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed } from './selection.js'
+import {
+  aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed, sortOf,
+} from './selection.js'
 import { Likeness, OtherInputs } from './second.js'
 import { PartsView, SimilarView } from './states_view.js'
 import { Skip } from './skip.js'
@@ -28,17 +31,21 @@ export function Input({ model, selection, change, about, input, take, takeSevera
   const [turn, setTurn] = useState(0) // of choices of an example: each drops what is typed
   const shown = example || (input && !text && !id ? '0' : '')
   const { title, Options } = taskOf(model)
-  const own = model.inputs.width
-    ? html`<${ImageInput} picture=${input?.kind === 'image' ? input : null} take=${take}
-      takeSeveral=${takeSeveral} most=${model.limits.image_pixels} over=${given.over} />`
-    : html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} typed=${typed} />`
+  const sort = sortOf(model)
+  const file = input?.kind === sort ? input : null
+  const own = {
+    image: () => html`<${ImageInput} picture=${file} take=${take}
+      takeSeveral=${takeSeveral} most=${model.limits.image_pixels} over=${given.over} />`,
+    sound: () => html`<${Later} part="SoundInput" sound=${file} take=${take} over=${given.over} />`,
+    text: () => html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} typed=${typed} />`,
+  }[sort]
   return html`<section id="input" aria-label="Input" tabindex="-1">
     <p><strong>${title}</strong> ${model.about}</p>
     ${model.examples?.length > 0 && html`<${Invitation} acts=${acts} />`}
     <${Examples} examples=${model.examples} chosen=${shown}
       choose=${(at) => (setTurn(turn + 1), about({ example: at }))} />
     ${given.notice && html`<p class="caution" role="alert">${given.notice}</p>`}
-    ${own}
+    ${own()}
     <${OtherInputs} model=${model} selection=${selection} change=${change} take=${takeOther} />
     ${Options && html`<${Options} model=${model} selection=${selection} change=${change} />`}
     <${Skip} to="controls">Skip to how it is looked at<//>
@@ -130,12 +137,15 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
     colormap=${selection.colormap} />`
   const view = answer?.streaming ? streaming : drawn
     && (drawn.states ? states : look.kind.key === 'image' ? image : look.kind.query === 'object' ? between : text)
+  const sound = answer?.input.kind === 'sound' && answer.model.name === model.name
   const live = answer?.streaming && !main.asked.behind && !main.asked.refusal
   const old = (stale && !live) || (compared.look && compared.busy)
   return html`<section id="look" aria-label="What it looked at" tabindex="-1" class=${old ? 'stale' : ''}>
     <div class="row"><h2>What it looked at</h2>
       ${drawn && html`<${Present} caption=${captionOf(look)} go=${go} />`}
     </div>
+    ${sound && html`<${Later} part="SoundView" sound=${answer.input} result=${answer.results[0]} selection=${selection}
+      look=${look?.kind.name === 'cross' ? drawn : null} step=${model.inputs.step} most=${model.inputs.seconds} />`}
     ${view?.()}
     ${drawn && html`<${Completeness} maps=${look.attention.maps} />`}
   </section>`

@@ -64,9 +64,9 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
   ].join('\n')
 }
 
-/** Return the options of a query whose values are all numbers: those of a picture's question. */
-const numbersOf = (query) =>
-  Object.fromEntries([...new URLSearchParams(query)].map(([name, value]) => [name, Number(value)]))
+/** Return the options of a query, numbers as such: those of a picture's or a sound's question. */
+const numbersOf = (query) => Object.fromEntries([...new URLSearchParams(query)].map(([name, value]) =>
+  [name, Number.isNaN(Number(value)) ? value : Number(value)]))
 
 /** Return options as keywords of Python, which reads all but truth values as JSON writes them. */
 const keywordsOf = (options) => Object.entries(options).map(([name, value]) =>

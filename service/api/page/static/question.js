@@ -2,6 +2,7 @@ import { blobOf } from './canvas.js'
 import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
 import { PENDING } from './selection.js'
+import { exampleSound, soundOf } from './sound_file.js'
 import { ask, BROKEN, listen, Refusal, stored, UNUSABLE } from './service.js'
 import { taskOf } from './tasks.js'
 
@@ -21,6 +22,7 @@ export function inputOf(model, { id, text, pair, example }, picture) {
   if (text) return needs && !pair.trim() ? null : { kind: 'text', text, pair: second ? pair : '' } // one, or two
   const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]
   if (!chosen) return null
+  if (chosen.sound) return exampleSound(chosen.sound)
   return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
 }
 
@@ -48,7 +50,8 @@ export function keepPicture(id, picture) {
 function restored(id) {
   const [name, data, drawing] = JSON.parse(stored.getItem(PREFIX + id) ?? '[]')
   if (!data) return { kind: 'kept', id }
-  const promise = pictureOf(blobOf(data), name).then((picture) => ({ ...picture, drawing })) // a stroke goes on in it
+  const read = data.startsWith('data:audio') ? soundOf : pictureOf
+  const promise = read(blobOf(data), name).then((picture) => ({ ...picture, drawing })) // a stroke goes on in it
   pictures.set(id, promise)
   return promise
 }

@@ -8,15 +8,15 @@ import { STATES } from './words.js'
 const FORMS = ['png', 'npz', 'json']
 const REVOKED = 10000 // milliseconds after which the browser has begun to save a file
 
-/** Return a question as what is fetched: `path` and `init`. An image goes as it is, its options in the query. */
+/** Return a question as what is fetched: `path` and `init`. A file goes as it is, its options in the query. */
 export function requestOf(model, input, options) {
   const task = taskOf(model)
   const endpoint = task.endpoint ?? model.endpoints[0]
   const path = `v1/models/${encodeURIComponent(model.name)}/${endpoint}`
-  if (input.kind === 'image') {
+  if (input.blob) {
     const { attention: { method, ...rest } = {}, ...flat } = options
     const query = queryOf({ ...flat, ...(method && { attention: method, ...rest }) })
-    const type = input.blob.type.startsWith('image/') ? input.blob.type : 'application/octet-stream'
+    const type = /^(image|audio)\//.test(input.blob.type) ? input.blob.type : 'application/octet-stream'
     return { path: query ? `${path}?${query}` : path, init: posted(input.blob, type) }
   }
   const { text, pair } = input

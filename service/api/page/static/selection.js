@@ -3,6 +3,7 @@ import { taskOf } from './tasks.js'
 import { range } from './values.js'
 import { EXPLAINS, STATES } from './words.js'
 
+const MOST_FRAMES = 256 // of a sound that looks at itself: it has thousands, which are asked for in blocks
 const MOST_EXACT = 700 // patches: the likeness of more to one another is asked for in bytes
 const DEPTH = 2 / 3 // of the layers, after which states are compared, unless another is chosen
 
@@ -60,6 +61,12 @@ export function within(model, selection) {
   }
 }
 
+/** Return the sort of a model's inputs: image, sound or text. */
+export const sortOf = ({ inputs }) => (inputs.width ? 'image' : inputs.rate ? 'sound' : 'text')
+
+/** Return whether an answer is of a longer sound than its model hears at once: no attention is of such a one. */
+export const isLong = ({ inputs }, answer) => answer?.results?.[0].duration > inputs.seconds
+
 /** Return the row that is pinned, null without one. */
 export const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
 
@@ -102,12 +109,12 @@ export function methodsOf(model, kind, { pair, other }) {
 
 /**
  * Return the method that is chosen: else the one that measured best on this model, else the usual one. Of objects it is
- * the weights, which are there for all of them at once.
+ * the weights, which are there for all of them at once; and of a sound, where gradients take long.
  */
 export function methodOf(model, kind, selection) {
   const methods = methodsOf(model, kind, selection)
   const { best, usual } = model.attention
-  const first = hasObjects(kind) ? 'raw' : best?.method
+  const first = hasObjects(kind) || sortOf(model) === 'sound' ? 'raw' : best?.method
   return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
 
@@ -179,7 +186,7 @@ export function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
-  if (STATES.includes(method)) return [['', 'nothing']] // it compares by itself
+  if (STATES.includes(method) || sortOf(model) === 'sound') return [['', 'nothing']] // states compare by themselves
   const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
   const sees = ({ inputs }) => Boolean(inputs.width)
@@ -224,6 +231,7 @@ export function optionsOf(model, selection) {
     if (discard) options.discard = discard
     if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
   }
+  if (kind.query === 'frame') options.pool = MOST_FRAMES
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
   if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
   if (!explains) {

@@ -4,6 +4,7 @@ import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
 import { Select } from './select.js'
+import { HEARD } from './transcript.js'
 import { cosine, linesOf, percent, short } from './values.js'
 import { RATHER } from './words.js'
 
@@ -273,7 +274,8 @@ const AGGREGATES = [
   ['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
   ['average', 'words, by the mean'], ['max', 'words, by the surest token'],
 ]
-const TASKS = { // `title` is the question, `second` what a second text is
+const TASKS = { // `title` is the question, `second` what a second text is; a field that two have is the first one's
+  'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
   'image-classification': { ...CLASSES, title: 'What is in the image?' },
   'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
   'text-classification': { ...PAIRS, title: 'What kind of text is it?' },

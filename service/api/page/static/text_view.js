@@ -89,7 +89,7 @@ function matrixTable({ rows, columns, series: [{ values }] }) {
  */
 export function TextView({ look: whole, other, selection, change, kind, playing, edit, point = () => {} }) {
   const { own, colormap, log, zoom } = selection
-  const view = selection.view || (whole.numbers ? 'matrix' : 'place') // objects have no place in a text
+  const view = selection.view || (whole.numbers || kind.key === 'frame' ? 'matrix' : 'place') // of no text
   const [hovered, setHovered] = useState(null)
   const [hoveredColumn, setHoveredColumn] = useState(null)
   const look = useShown(whole, selection)

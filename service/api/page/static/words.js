@@ -40,12 +40,17 @@ const OBJECTS = { // the same where the answer is objects
   decoder: { name: 'objects → themselves', rows: 'From objects (rows) to all that are looked for (columns)' },
 }
 
+const SOUNDS = { // the same where the input is a sound
+  cross: { name: KINDS.cross.name, rows: 'From the answer (rows) to the sound (columns)' },
+  encoder: { name: KINDS.encoder.name, rows: 'From the sound (rows) to itself (columns)' },
+}
+
 /** The sorts of attention; what the answer looks at comes first. */
 export const SORTS = Object.keys(KINDS)
 
 /** Return what looks at what in a kind of attention: its `name`, and what its `rows` and columns are. */
-export function wordsOf({ name, kind: sort = name, query }) {
-  const words = (query === 'object' && OBJECTS[sort]) || KINDS[sort]
+export function wordsOf({ name, kind: sort = name, query, key }) {
+  const words = (query === 'object' && OBJECTS[sort]) || (key === 'frame' && SOUNDS[sort]) || KINDS[sort]
   if (!words) return { name, rows: 'From what is asked about (rows) to what is looked at (columns)' }
   return sort === name ? words : { ...words, name: `${words.name}, ${name}` } // of several of a sort
 }

@@ -43,6 +43,7 @@ def test_a_file_says_what_it_is_and_what_it_may_load(client, path):
         "script-src": "'self'",
         "style-src": "'self'",
         "img-src": "'self' blob: data:",
+        "media-src": "blob:",
         "connect-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",
