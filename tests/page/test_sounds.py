@@ -131,6 +131,10 @@ def test_a_sound_is_chosen_its_words_are_heard_and_each_has_its_heat(page, servi
     assert np.diff(alphas[wanted.argsort()]).min() >= 0, "the more was looked at, the less is seen through"
     assert alphas.max() == round(255 * 0.8)
 
+    first_row = np.array(attention_of(service, state_of(page)["id"])["maps"][0]["values"])[0, 0, :40]
+    hottest = f"“{first_row.argmax() * 0.02:.2f}\u00a0s”: {first_row.max():.3g}"
+    assert hottest in page.locator("#look > .readout").inner_text(), "silence behind the sound keeps its share"
+
     page.locator("#spectrogram .spectrum").click(position={"x": 2, "y": 20})
     assert page.evaluate("document.getElementById('player').currentTime") < 0.1
     page.evaluate("document.getElementById('player').pause()")

@@ -2841,6 +2841,7 @@ const kept = (values) => Float32Array.from(range(rows * columns), (at) =>
 values[Math.floor(at / columns) * look.columns.length + (at % columns)])
 return {
 ...look, rows: look.rows.slice(0, rows), columns: look.columns.slice(0, columns),
+normalized: false,
 series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
 }
 }

@@ -138,6 +138,7 @@ export function withinSound(look, kind, part) {
     values[Math.floor(at / columns) * look.columns.length + (at % columns)])
   return {
     ...look, rows: look.rows.slice(0, rows), columns: look.columns.slice(0, columns),
+    normalized: false, // rows may have had a part of their sum behind it, which is not given to the others
     series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
   }
 }
