@@ -234,7 +234,7 @@ class AsyncModel:
         self, given: Iterable[Sound], rate: int | None = None, **options: Unpack[TranscribeOptions]
     ) -> list[Transcription]:
         """Return what was said in each of several sounds."""
-        return await self._all(TRANSCRIBE, [with_rate(one, rate) for one in given], options)
+        return await self._all(TRANSCRIBE, calls.with_rates(given, rate), options)
 
     async def rerank(self, query: str, texts: Iterable[str], **options: Unpack[RerankOptions]) -> list[Ranked]:
         """Return the texts that answer a query, best first."""

@@ -156,6 +156,11 @@ def is_one(inputs: object) -> bool:
     return isinstance(inputs, str | bytes | bytearray | memoryview | os.PathLike | Image.Image)
 
 
+def with_rates(inputs: Iterable[object], rate: int | None) -> Iterable[object]:
+    """Return sounds as they say their rate, where it is given beside them: of files it is in the file."""
+    return inputs if rate is None or is_one(inputs) else [(one, rate) for one in inputs]
+
+
 def stored_attention(result: Result, options: Json) -> Call[Attention]:
     """Ask for the attention of a request that was answered, without sending its input again."""
     given = {**EXACT, **_found(result), **options}

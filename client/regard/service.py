@@ -276,7 +276,7 @@ class Model:
         self, given: Iterable[Sound], rate: int | None = None, **options: Unpack[TranscribeOptions]
     ) -> list[Transcription]:
         """Return what was said in each of several sounds."""
-        return self._all(TRANSCRIBE, [with_rate(one, rate) for one in given], options)
+        return self._all(TRANSCRIBE, calls.with_rates(given, rate), options)
 
     def rerank(self, query: str, texts: Iterable[str], **options: Unpack[RerankOptions]) -> list[Ranked]:
         """Return the texts that answer a query, best first."""

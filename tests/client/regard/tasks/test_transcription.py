@@ -87,6 +87,12 @@ def test_what_is_no_sound_is_refused_before_it_is_sent(given, said):
         Model(service._transport, MODEL).transcribe(given)
 
 
+@pytest.mark.parametrize(("given", "rate"), [("talk.wav", None), ("talk.wav", 8000), (SOUND, 8000), (b"RIFF", None)])
+def test_one_sound_is_no_batch(given, rate):
+    with pytest.raises(regard.BadInput, match="inputs: must be a list, given one"):
+        asked(lambda model: model.transcribe_batch(given, rate), PLAIN)
+
+
 def test_a_batch_names_the_sound_that_cannot_be_sent():
     found, body = asked(lambda model: model.transcribe_batch([SOUND, SOUND], 8000), PLAIN, PLAIN)
     assert (len(found), len(body["audio"])) == (2, 2)
