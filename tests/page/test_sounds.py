@@ -117,10 +117,13 @@ def test_a_sound_is_chosen_its_words_are_heard_and_each_has_its_heat(page, servi
     assert violations(page) == {}
 
     first = canvas_of(page.locator("#spectrogram .heat"))
+    page.locator("#looks .matrix-cells").click(position={"x": 5, "y": 5})
+    assert "row" in state_of(page)
     page.evaluate("document.getElementById('player').playbackRate = 0.1")  # so that the word is heard for seconds
     page.locator(WORDS).nth(1).click()
     expect(page.locator(WORDS).nth(1)).to_have_attribute("aria-current", "true")
     assert state_of(page)["object"] == "1"
+    assert "row" not in state_of(page), "the word is seen in place of the token"
     assert 0.3 <= page.evaluate("document.getElementById('player').currentTime") < 0.6
     second = canvas_of(page.locator("#spectrogram .heat"))
     assert not np.array_equal(first, second)
@@ -158,6 +161,25 @@ def test_what_a_microphone_hears_is_sent_as_a_wav_of_16_bits(page):
     assert spectrum.argmax() * rate / len(samples) == pytest.approx(1000, abs=5)
     settled(page)
     assert "recording.wav" in page.inner_text("#input")
+
+
+def test_an_example_is_heard_at_once(visit, service):
+    def with_example(route):
+        response = route.fetch()
+        found = response.json()
+        for model in found["models"]:
+            model["examples"] = [{"sound": f"/v1/models/{model['name']}/examples/0", "type": "audio/wav"}]
+        route.fulfill(response=response, json=found)
+
+    seen = visit()
+    seen.page.route("**/v1/models", with_example)
+    seen.page.route("**/examples/0", lambda route: route.fulfill(body=NOISE["buffer"], content_type="audio/wav"))
+    seen.page.route("**/transcribe?*", functools.partial(in_words, service))
+    page = seen.at(model="english")
+    page.locator("#spectrogram").wait_for()
+    assert page.locator("#example-0").inner_text() == "Sound 1"
+    assert page.locator(WORDS).count() == 3
+    assert "-o 'example.wav'" in page.inner_text("#request pre")
 
 
 def test_a_page_that_gets_no_microphone_says_why(visit):

@@ -1012,10 +1012,11 @@ const $heard_js = (({ hearFrom, useHeard }, { html }, { Roving }, { timeOf, word
 
 
 
-function Heard({ results: [{ text, language, words = [] }], objects }) {
+function Heard({ results: [{ text, language, words = [] }], objects, pin: pinRow }) {
 const heard = wordAt(words, useHeard())
 const { pinned, pin } = objects ?? { pinned: null, pin: () => {} }
 const choose = (at) => {
+pinRow?.(null)
 if (at !== pinned) pin(at)
 hearFrom(words[at].start)
 }

@@ -8,10 +8,11 @@ import { lengthOf } from './values.js'
  * What was said, word by word, each underlined by how sure it is: the one that is heard is lit; a click marks one, and
  * plays the sound from there.
  */
-export function Heard({ results: [{ text, language, words = [] }], objects }) {
+export function Heard({ results: [{ text, language, words = [] }], objects, pin: pinRow }) {
   const heard = wordAt(words, useHeard())
   const { pinned, pin } = objects ?? { pinned: null, pin: () => {} }
   const choose = (at) => {
+    pinRow?.(null) // a token's, which would be seen in the word's place
     if (at !== pinned) pin(at)
     hearFrom(words[at].start)
   }
