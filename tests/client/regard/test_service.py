@@ -243,7 +243,7 @@ def test_a_stream_that_is_left_half_read_ends_whatever_its_thread_holds(service,
     """The garbage collector may run while this thread holds the lock of the connections, which the end waits for."""
     stream = dates.stream(DATE, max_new_tokens=10)
     assert next(stream).text == "2"
-    tokens, stream.itself = stream._tokens, stream
+    tokens, stream.itself = stream._parts, stream
     with service._transport.http._transport._pool._optional_thread_lock:
         del stream
         gc.collect()
