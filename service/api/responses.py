@@ -17,6 +17,7 @@ from service.generation.token_selection import Alternatives
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Classifier, Predictor
 from service.repository.models.served_model import ServedModel
+from service.repository.models.transcriber import DEFAULT_TASK
 
 
 def answer(answer_id: str, served: ServedModel, results: Sequence[dict[str, object]]) -> dict[str, object]:
@@ -116,7 +117,7 @@ def describe(served: ServedModel) -> dict[str, object]:
 def _own(served: ServedModel) -> dict[str, object]:
     """Return what is said of some models alone.
 
-    They are those of entailment, detectors, those that sample, and those that translate.
+    They are those of entailment, detectors, those that sample, those that translate, and those that hear.
     """
     manifest, own = served.manifest, dict[str, object]()
     if isinstance(served, Classifier) and served.entailment:
@@ -129,6 +130,12 @@ def _own(served: ServedModel) -> dict[str, object]:
         if languages := generation.languages:
             codes = list(languages.tokens)
             own["languages"] = {"codes": codes, "source": languages.source, "target": languages.target}
+        if speech := generation.speech:
+            own["speech"] = {
+                "languages": list(speech.languages),
+                "tasks": list(speech.tasks) or [DEFAULT_TASK],
+                "timestamps": ["none", "word"] if speech.first_time is None else ["none", "word", "segment"],
+            }
     return own
 
 

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from contract.generation import LanguageCode
 from service.options.base import SHARED, Number, RequestOptions
+from service.options.spoken_languages import SpokenLanguage
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """What is tried one after the other where a request says no temperature (openai-whisper)."""
@@ -28,7 +28,7 @@ class TranscribeOptions(RecognizeOptions):
         "diarize": "a model that writes what was said does not know who said it",
     }
 
-    language: LanguageCode | None = Field(None, description="that is spoken, such as en; found by default")
+    language: SpokenLanguage | None = Field(None, description="that is spoken, such as en or english; found by default")
     task: Literal["transcribe", "translate"] = Field("transcribe", description="translate: into English")
     prompt: str | None = Field(
         None, max_length=MOST_PROMPT_CHARACTERS, description="text as if heard before: names, and a style"

@@ -234,11 +234,7 @@ def _conform(replica: Replica, examples: int, seed: int, result: Fuzzed) -> None
     """Let schemathesis try what OpenAPI promises, with the models that there are."""
     schema = replica.http.get("/openapi.json").json()
     models = {"type": "string", "enum": [one["name"] for one in replica.http.get("/v1/models").json()["models"]]}
-    for operations in schema["paths"].values():
-        for operation in operations.values():
-            for parameter in operation.get("parameters", []):
-                if parameter.get("name") == "model":  # of the path; those of queries are components
-                    parameter["schema"] = models
+    schema["components"]["parameters"]["path_model"]["schema"] = models
     for described in schema["components"]["schemas"].values():
         if "model" in described.get("properties", {}) and described.get("additionalProperties") is False:
             described["properties"]["model"] = models  # of requests; answers may have more members

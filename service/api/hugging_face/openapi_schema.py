@@ -13,10 +13,11 @@ from service.api.hugging_face.tei import (
 )
 from service.api.openapi.components import COMPONENTS, JSON, Json, Part, any_of, in_json
 from service.api.openapi.components import refusals as described_refusals
-from service.api.openapi.requests import BINARY, Question, TextPair
+from service.api.openapi.requests import BINARY, IMAGES, SOUNDS, Question, TextPair
 from service.api.openapi.tasks import TASKS
 from service.api.openapi.tasks.labels import ScoredLabel
 from service.api.openapi.tasks.spans import ScoredAnswer
+from service.api.openapi.tasks.transcription import RecognizedSpeech
 from service.api.openapi.tasks.written import WrittenEvent
 from service.options.base import Options
 from service.options.predictions import PromptedOptions, TextOptions
@@ -176,6 +177,7 @@ _PIPELINE: Json = {
                     "schema": {
                         "anyOf": [
                             COMPONENTS.schema(ScoredAnswer),
+                            COMPONENTS.schema(RecognizedSpeech),
                             list_of({"anyOf": [*_LISTED, list_of({"anyOf": [*_LISTED, list_of({"anyOf": _LISTED})]})]}),
                         ]
                     }
@@ -189,10 +191,7 @@ _PIPELINE: Json = {
         "required": True,
         "content": {
             JSON: {"schema": _ASKED},
-            "image/png": {"schema": BINARY},
-            "image/jpeg": {"schema": BINARY},
-            "image/webp": {"schema": BINARY},
-            "application/octet-stream": {"schema": BINARY},
+            **{one: {"schema": BINARY} for one in (*IMAGES, *SOUNDS, "application/octet-stream")},
         },
     },
 }

@@ -5,8 +5,12 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from service.api.openai.fields import CompletionsOptions, EmbeddingsOptions
+from service.api.openai.speech_documents import PLAIN, VTT
+from service.api.openai.speech_fields import TranscriptionsOptions, TranslationsOptions
 from service.api.openapi.attention import Attention, Map
-from service.api.openapi.components import Json, Part, in_json, refusals
+from service.api.openapi.components import COMPONENTS, Json, Part, any_of, in_json, refusals
+from service.api.openapi.requests import BINARY, flat
+from service.api.reading.request_parsing import FORM
 from service.options.attention import AttentionOptions
 
 
@@ -45,7 +49,7 @@ class OpenAIEmbeddings(Part):
     """Answer of `/v1/embeddings`."""
 
     object: Literal["list"]
-    id: str = Field(description="by which GET /v1/attention/{id} answers what the model looked at")
+    id: str = Field(description="of GET /v1/attention/{id}")
     model: str
     data: list[OpenAIEmbedding]
     usage: OpenAIUsage
@@ -86,7 +90,7 @@ class OpenAICompletions(Part):
 
     model_config = ConfigDict(json_schema_extra=None)
 
-    id: str = Field(description="cmpl- and the id by which GET /v1/attention/{id} answers what the model looked at")
+    id: str = Field(description="cmpl- and the id of GET /v1/attention/{id}")
     object: Literal["text_completion"]
     created: int
     model: str
@@ -113,7 +117,7 @@ class OpenAIEmbeddingsRequest(EmbeddingsOptions):
 
     model: str
     input: str | list[str]
-    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+    attention: AttentionOptions = AttentionOptions()
 
 
 class OpenAICompletionsRequest(CompletionsOptions):
@@ -121,9 +125,87 @@ class OpenAICompletionsRequest(CompletionsOptions):
 
     model: str
     prompt: str | list[str]
-    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+    attention: AttentionOptions = AttentionOptions()
 
 
+class SpeechUsage(Part):
+    """Seconds of a sound, rounded up."""
+
+    type: Literal["duration"]
+    seconds: int
+
+
+class OpenAISegment(Part):
+    """What was said without a break, in seconds."""
+
+    id: int
+    seek: int = Field(description="where its window begins, in hundredths of a second")
+    start: float
+    end: float
+    text: str
+    tokens: list[int] = Field(description="without those of times")
+    temperature: float
+    avg_logprob: float = Field(description="of its window, as the next two")
+    compression_ratio: float
+    no_speech_prob: float | None
+
+
+class OpenAIWord(Part):
+    """A word, and the seconds in which it was heard."""
+
+    word: str
+    start: float
+    end: float
+
+
+class OpenAISpeech(Part):
+    """What was said: in json `text` and `usage`, in verbose_json more."""
+
+    text: str
+    usage: SpeechUsage
+    task: Literal["transcribe", "translate"] | None = None
+    language: str | None = Field(None, description="its English name")
+    duration: float | None = None
+    words: list[OpenAIWord] | None = None
+    segments: list[OpenAISegment] | None = None
+
+
+class OpenAISpeechDelta(Part):
+    """An event of a stream: what a segment adds to the text."""
+
+    type: Literal["transcript.text.delta"]
+    delta: str
+
+
+class OpenAISpeechDone(Part):
+    """The event of the whole text."""
+
+    type: Literal["transcript.text.done"]
+    text: str
+    usage: SpeechUsage
+
+
+def _speech(form: Json, events: Json) -> Json:
+    """Return the description of an endpoint of sounds."""
+    texts = {media: {"schema": {"type": "string"}} for media in (PLAIN, VTT)}
+    return {
+        "responses": {
+            200: {"description": "what was said", "content": {**in_json(OpenAISpeech), **texts, **events}},
+            **REFUSALS,
+        },
+        "requestBody": {"required": True, "content": {FORM: {"schema": form}}},
+    }
+
+
+_SENT: Json = {"file": BINARY, "model": {"type": "string"}, **flat(TranslationsOptions)}
+_TRANSLATED = COMPONENTS.named(
+    "schemas", "TranslationsForm", {"type": "object", "properties": _SENT, "required": ["file", "model"]}
+)
+_OWN: Json = {name: one for name, one in flat(TranscriptionsOptions).items() if name not in _SENT}
+_TRANSCRIBED = COMPONENTS.named(
+    "schemas", "TranscriptionsForm", {"allOf": [_TRANSLATED, {"type": "object", "properties": _OWN}]}
+)
+_EVENTS: Json = {"text/event-stream": {"schema": any_of(OpenAISpeechDelta, OpenAISpeechDone, OpenAIError)}}
 _COMPLETIONS = in_json(OpenAICompletions)
 OPERATIONS: dict[str, Json] = {
     "openai_embeddings": {
@@ -143,5 +225,7 @@ OPERATIONS: dict[str, Json] = {
         },
         "requestBody": {"required": True, "content": in_json(OpenAICompletionsRequest)},
     },
+    "openai_transcriptions": _speech(_TRANSCRIBED, _EVENTS),
+    "openai_translations": _speech(_TRANSLATED, {}),
 }
 """By the name of the operation."""

@@ -1,4 +1,4 @@
-"""OpenAI's protocol: embeddings and completions. Each finds its model in the document and has it answered."""
+"""OpenAI's protocol: embeddings, completions, speech. Each finds its model in what was sent and has it answered."""
 
 import functools
 from typing import TypeVar
@@ -7,13 +7,18 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.answering.call import find_ready
+from service.answering.call import Answered, Call, find_ready
 from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion, embedding
 from service.api.openai.errors import Errors
 from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
+from service.api.openai.speech_documents import SpeechEvents, write
+from service.api.openai.speech_fields import TranscriptionsOptions, TranslationsOptions
+from service.api.openai.speech_fields import read as read_sound
 from service.api.reading.call import call_of
+from service.api.tasks.transcription import fitted
+from service.api.tasks.transcription import write as write_speech
 from service.api.tasks.vectors import as_asked
 from service.errors import NotFound
 from service.http.answer_deadline import answer_in_time
@@ -21,6 +26,7 @@ from service.http.exchange import exchange_of
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
+from service.repository.models.transcript import Transcript
 from service.state import State, StateDep
 
 S = TypeVar("S", bound=ServedModel)
@@ -29,7 +35,11 @@ router = APIRouter()
 COMPLETIONS_ERRORS = Errors(
     CompletionsOptions, {"generate": "model", "input": "prompt", "max_new_tokens": "max_tokens"}
 )
+OF_SOUNDS = {"transcribe": "model", "audio": "file", "timestamps": "response_format"}
+TRANSCRIPTIONS_ERRORS = Errors(TranscriptionsOptions, OF_SOUNDS)
 ERROR_FORMS = {
+    "/v1/audio/transcriptions": TRANSCRIPTIONS_ERRORS,
+    "/v1/audio/translations": Errors(TranslationsOptions, OF_SOUNDS),
     "/v1/embeddings": Errors(EmbeddingsOptions, {"embed": "model"}),
     "/v1/completions": COMPLETIONS_ERRORS,
     "/v1/chat/completions": Errors(),
@@ -47,6 +57,20 @@ async def embeddings(request: Request, state: StateDep) -> Response:
 async def completions(request: Request, state: StateDep) -> Response:
     """Continue every prompt, or turn it into another text; with `stream`, send the text as it comes."""
     return await answer_in_time(request, _complete(request, state), state.settings.request_seconds)
+
+
+@router.post("/v1/audio/transcriptions", tags=["OpenAI"], operation_id="openai_transcriptions")
+async def transcriptions(request: Request, state: StateDep) -> Response:
+    """Write what was said in a sound, with times if asked for; with `stream`, send the text as it comes."""
+    work = _transcribe(request, state, TranscriptionsOptions)
+    return await answer_in_time(request, work, state.settings.request_seconds)
+
+
+@router.post("/v1/audio/translations", tags=["OpenAI"], operation_id="openai_translations")
+async def translations(request: Request, state: StateDep) -> Response:
+    """Write in English what was said in a sound."""
+    work = _transcribe(request, state, TranslationsOptions)
+    return await answer_in_time(request, work, state.settings.request_seconds)
 
 
 @router.post("/v1/chat/completions", include_in_schema=False)
@@ -88,3 +112,18 @@ async def _complete(request: Request, state: State) -> Response:
     chunks = Chunks(document, COMPLETIONS_ERRORS, with_usage=options.stream_options)
     with served.uses.used():
         return await generate(call, generating, show, document, chunks)
+
+
+async def _transcribe(request: Request, state: State, kind: type[TranslationsOptions]) -> Response:
+    model, sound, options = await read_sound(request, state.settings, kind)
+    served = find_ready(state, model, "transcribe", ServedModel)
+    exchange = exchange_of(request.scope)
+    exchange.model = served.manifest.name
+
+    async def respond(answered: Answered[Transcript]) -> Response:
+        return write(answered.shown[0], options)
+
+    call = Call(state, exchange, served, [sound])
+    with served.uses.used():
+        own = fitted(served, options.asked)
+        return await write_speech(call, own, lambda one: one, respond, SpeechEvents(TRANSCRIPTIONS_ERRORS))

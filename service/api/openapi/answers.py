@@ -27,7 +27,7 @@ class Problem(Part):
 class Answer(Part):
     """The fields of every answer to a prediction."""
 
-    id: str = Field(description="by which GET /v1/attention/{id} answers what the model looked at")
+    id: str = Field(description="of GET /v1/attention/{id}")
     model: str
     version: str
 

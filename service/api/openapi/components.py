@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from service.options.base import Options
+from service.options.generation import GenerateOptions
+from service.options.transcription import TranscribeOptions
 
 Json = dict[str, Any]
 NULL: Json = {"type": "null"}
@@ -50,10 +52,15 @@ class _Schemas(GenerateJsonSchema):
 
 
 class Components:
-    """The components that endpoints have referred to while they were described."""
+    """The components that endpoints have referred to while they were described.
 
-    def __init__(self) -> None:
-        self._kinds: dict[str, type[BaseModel]] = {}
+    Options that several kinds inherit from one of the `bases` are described once, in a component of its name.
+    """
+
+    def __init__(self, *bases: type[Options]) -> None:
+        self._bases = bases
+        self._kinds: dict[str, type[BaseModel]] = {base.__name__: base for base in bases}
+        self._parts: dict[str, str] = {}
         self._sections: dict[str, dict[str, Json]] = {"schemas": {}, "parameters": {}, "responses": {}}
 
     def schema(self, kind: type[BaseModel]) -> Json:
@@ -67,6 +74,11 @@ class Components:
         if self._sections[section].setdefault(name, described) != described:
             raise ValueError(f"components: {name} must be described once, given another")
         return reference(section, name)
+
+    def part_of(self, kind: type[Options], name: str, options: Json) -> Json:
+        """Return a reference to a component of some options of a kind, to which that of the kind refers too."""
+        self._parts[kind.__name__] = name
+        return self.named("schemas", name, {"type": "object", "properties": options})
 
     def options(self, *kinds: type[Options]) -> Json:
         """Return the schema of each option of some kinds, by name."""
@@ -93,6 +105,15 @@ class Components:
         of_options = [kind for kind in self._kinds.values() if issubclass(kind, Options)]
         others = [kind for kind in self._kinds.values() if not issubclass(kind, Options)]
         found = {name: self._options(schema) for name, schema in _definitions(of_options).items()}
+        for base in self._bases:
+            found[base.__name__].pop("additionalProperties")  # those who inherit from it have more
+            heirs = [kind for kind in of_options if issubclass(kind, base) and kind is not base]
+            found |= {
+                one.__name__: _inheriting(found[one.__name__], base.__name__, found[base.__name__]) for one in heirs
+            }
+        for heir in self._parts.keys() & found.keys():
+            part = self._parts[heir]
+            found[heir] = _inheriting(found[heir], part, self._sections["schemas"][part])
         return {name: _untitled(schema) for name, schema in (_definitions(others) | found).items()}
 
     def _options(self, schema: Json) -> Json:
@@ -117,7 +138,7 @@ class Components:
         return {**schema, "properties": properties} if properties else schema
 
 
-COMPONENTS = Components()
+COMPONENTS = Components(GenerateOptions, TranscribeOptions)
 """Those of this service."""
 
 
@@ -149,7 +170,9 @@ def refusals(kind: type[BaseModel], said: Mapping[int, str], media_type: str = J
     content = {media_type: {"schema": COMPONENTS.schema(kind)}}
     return {
         status: COMPONENTS.named(
-            "responses", f"{kind.__name__}{status}", {"description": description, "content": content}
+            "responses",
+            f"{kind.__name__.removesuffix('Error')}{status}",
+            {"description": description, "content": content},
         )
         for status, description in sorted({**OF_EVERY_PROTOCOL, **said}.items())
     }
@@ -161,6 +184,17 @@ def _definitions(kinds: Iterable[type[BaseModel]]) -> dict[str, Json]:
     _, found = TypeAdapter.json_schemas(wanted, ref_template=template, schema_generator=_Schemas)
     definitions: dict[str, Json] = found.get("$defs", {})
     return definitions
+
+
+def _inheriting(schema: Json, base: str, inherited: Json) -> Json:
+    """Return the schema of options with those that are a base's in the component of the base, which has that name."""
+    options = inherited["properties"]
+    own = {name: one for name, one in schema["properties"].items() if options.get(name) != one}
+    rest: Json = {"type": "object", "properties": own}
+    if required := [name for name in schema.get("required", ()) if name in own]:
+        rest["required"] = required
+    parts = [reference("schemas", base), rest]
+    return {"description": schema["description"], "allOf": parts, "unevaluatedProperties": False}
 
 
 def _untitled(schema: Json) -> Json:

@@ -14,6 +14,16 @@ from starlette.responses import Response
 PATH = "/openapi.json"
 
 
+def _shared(parameter: dict[str, Any]) -> dict[str, Any]:
+    """Return a reference to a parameter of a path, which many operations have; any other without its title."""
+    from service.api.openapi.components import COMPONENTS
+
+    parameter["schema"].pop("title", None)  # it only repeats the name
+    if parameter["in"] != "path":
+        return parameter
+    return COMPONENTS.named("parameters", f"path_{parameter['name']}", parameter)
+
+
 def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
     """Have an application serve an OpenAPI document that says what each operation takes and answers.
 
@@ -32,9 +42,7 @@ def describe(app: FastAPI, read_operations: Callable[[], Mapping[str, dict[str, 
             for operation in operations.values():
                 own = known[operation["operationId"]]
                 operation["responses"] = {str(status): one for status, one in own["responses"].items()}
-                for parameter in operation.get("parameters", ()):
-                    parameter["schema"].pop("title", None)  # it only repeats the name
-                if parameters := [*operation.get("parameters", []), *own.get("parameters", [])]:
+                if parameters := [*map(_shared, operation.get("parameters", [])), *own.get("parameters", [])]:
                     operation["parameters"] = parameters
                 if "requestBody" in own:
                     operation["requestBody"] = own["requestBody"]

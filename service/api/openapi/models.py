@@ -66,6 +66,14 @@ class TextSize(Part):
     default_prompt: str | None = Field(None, description="the name of what is put there")
 
 
+class SoundSize(Part):
+    """What a model takes of a sound, whatever its rate."""
+
+    rate: int = Field(description="samples a second")
+    seconds: float = Field(description="of a window; a longer sound has several")
+    step: float = Field(description="seconds of a frame")
+
+
 class BestMethod(Best):
     """The method that explained the model best, by one measure of its task."""
 
@@ -122,6 +130,8 @@ class Limits(Part):
     answer_bytes: int
     image_bytes: int | None = None
     image_pixels: int | None = None
+    audio_bytes: int | None = None
+    audio_seconds: float | None = None
     max_new_tokens: int | None = None
     num_beams: int | None = None
 
@@ -139,6 +149,14 @@ class Languages(Part):
     codes: list[str]
     source: str | None = Field(description="where a request does not say; null if the model is not told")
     target: str | None = Field(description="where a request does not say; null if the model chooses")
+
+
+class SpeechModel(Part):
+    """What a model writes of speech."""
+
+    languages: list[str] = Field(description="codes that `language` takes; empty of a model that knows one")
+    tasks: list[str] = Field(description="what `task` may be")
+    timestamps: list[str] = Field(description="what `timestamps` may be")
 
 
 class ModelEntry(Part):
@@ -167,12 +185,13 @@ class Model(ModelEntry):
     weights_sha256: str | None = Field(description="of the file of weights that it was exported from")
     scales: Scales | None = Field(description="of int8, what a scale is of")
     endpoints: list[str] = Field(description="the ends of the paths that serve it, such as classify")
-    inputs: ImageSize | TextSize
+    inputs: ImageSize | TextSize | SoundSize
     labels: list[str] | int = Field(description="their number where there are more than 100")
     attention: ModelAttention
     limits: Limits
     sampling: Sampling | None = Field(None, description="of models that sample where a request does not say")
     languages: Languages | None = Field(None, description="of models that translate among several")
+    speech: SpeechModel | None = Field(None, description="of models that write what was said")
     detection: Detection | None = Field(None, description="of detectors")
     zero_shot: dict[str, int] | None = Field(None, description="the classes of models that take labels of a request")
 

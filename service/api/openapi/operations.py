@@ -11,16 +11,19 @@ from service.api.openapi.models import Example, Live, Model, Models, Ready, Relo
 from service.api.openapi.predictions import REFUSALS, answered, prediction
 from service.api.openapi.requests import (
     BINARY,
+    IMAGES,
+    SOUNDS,
     AttendImages,
     AttendTexts,
     attend_form,
-    images_or,
     of_inside,
     parameter,
     query,
+    raw_or,
     threshold,
 )
 from service.api.openapi.tasks import BESIDE, TASKS
+from service.api.openapi.tasks.transcription import SENT, TranscribeSounds
 from service.api.reading.request_parsing import MEDIA_TYPES
 from service.options.answers import SpanOptions
 from service.options.attention import AttentionOptions
@@ -32,7 +35,7 @@ _EXAMPLE = answered("the picture, or the texts", Example, 401, 403, 404)
 _EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in EXAMPLE_TYPES.values()}
 _ATTENTION = prediction(
     Attended,
-    images_or(any_of(AttendImages, AttendTexts), attend_form()),
+    raw_or(any_of(AttendImages, AttendTexts, TranscribeSounds), {"anyOf": [attend_form(), SENT]}, (*IMAGES, *SOUNDS)),
     [*query(RequestOptions, GenerateOptions, AttentionOptions), threshold()],
 )
 _ATTENTION["responses"][200]["content"] |= {

@@ -19,6 +19,7 @@ from service.options.predictions import (
     WindowOptions,
 )
 from service.options.tags import EntityOptions
+from service.options.transcription import TranscribeOptions
 
 BINARY: Json = {"type": "string", "format": "binary"}
 Base64 = Annotated[str, WithJsonSchema({"type": "string", "format": "byte"})]
@@ -42,21 +43,28 @@ class Images(Options):
     """Images in base64, and attention."""
 
     images: list[Base64] = Field(description="encoded, in base64 or as data: URLs")
-    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+    attention: AttentionOptions = AttentionOptions()
+
+
+class Sounds(Options):
+    """Sounds in base64, and attention."""
+
+    audio: list[Base64] = Field(description="encoded, in base64 or as data: URLs")
+    attention: AttentionOptions = AttentionOptions()
 
 
 class Texts(Options):
     """Texts, and attention."""
 
     inputs: str | list[str]
-    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+    attention: AttentionOptions = AttentionOptions()
 
 
 class TextsOrPairs(Options):
     """Texts or pairs of texts, and attention."""
 
     inputs: str | TextPair | list[str | TextPair]
-    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+    attention: AttentionOptions = AttentionOptions()
 
 
 class AttendImages(GenerateOptions, CutOptions, Images):
@@ -78,7 +86,7 @@ METHOD: Json = {"enum": [*get_args(Method), "best"], "type": "string"}
 """The method by which attention is asked for in a form or a query."""
 
 
-def _flat(*kinds: type[Options]) -> Json:
+def flat(*kinds: type[Options]) -> Json:
     """Return the schemas of options as a form or a query has them: one value each, and never null."""
     return {name: _scalar(schema) for name, schema in COMPONENTS.options(*kinds).items()}
 
@@ -92,24 +100,23 @@ def _scalar(schema: Json) -> Json:
 
 
 def query(*kinds: type[Options]) -> list[Json]:
-    """Return the options of an image in a raw body or form as parameters of the query."""
+    """Return the options of a file in a raw body or form as parameters of the query, each as the first kind has it."""
     method = COMPONENTS.named("schemas", "MethodOption", METHOD)
     method |= {"description": "ask for attention too, by this method"}
-    found = [parameter("attention", method)]
+    found = {"attention": parameter("attention", method)}
     for kind in kinds:
         of_all = kind in (RequestOptions, AttentionOptions)
         shared = {} if of_all else RequestOptions.model_fields
         prefix = "" if of_all else f"{kind.__name__.removesuffix('Options').lower()}_"
-        found += [
-            parameter(name, schema, f"{prefix}{name}") for name, schema in _flat(kind).items() if name not in shared
-        ]
-    return found
+        own = {name: schema for name, schema in flat(kind).items() if name not in {*shared, *found}}
+        found |= {name: parameter(name, schema, f"{prefix}{name}") for name, schema in own.items()}
+    return list(found.values())
 
 
 def of_inside() -> list[Json]:
     """Return the options of what is inside as parameters of the query, of which the row and the column are required."""
     found = []
-    for name, schema in _flat(InsideOptions).items():
+    for name, schema in flat(InsideOptions).items():
         shared = name in ("priority", "digits")
         required = InsideOptions.model_fields[name].is_required()
         found.append(parameter(name, schema, name if shared else f"inside_{name}", required=required))
@@ -118,7 +125,7 @@ def of_inside() -> list[Json]:
 
 def parameter(name: str, schema: Json, component: str | None = None, *, required: bool = False) -> Json:
     """Return a parameter of the query, which is a component, by default of its own name."""
-    described: Json = {"name": name, "in": "query", "required": required, "schema": dict(schema)}
+    described: Json = {"name": name, "in": "query", "schema": dict(schema)} | ({"required": True} if required else {})
     if "description" in schema:
         described["description"] = described["schema"].pop("description")
     return COMPONENTS.named("parameters", component or name, described)
@@ -126,34 +133,48 @@ def parameter(name: str, schema: Json, component: str | None = None, *, required
 
 def threshold() -> Json:
     """Return the parameter of detectors beside the options of models that generate."""
-    return parameter("threshold", _flat(DetectOptions)["threshold"], "detect_threshold")
+    return parameter("threshold", flat(DetectOptions)["threshold"], "detect_threshold")
 
 
-def form(name: str, *kinds: type[Options]) -> Json:
-    """Return a form of that name: images, options of attention, and those of some kinds."""
-    fields: Json = {
-        "image": {"type": "array", "items": BINARY},
+def form(name: str, *kinds: type[Options], files: str = "image") -> Json:
+    """Return a form of that name: files, options of attention, and those of some kinds."""
+    in_json = COMPONENTS.options(AttentionOptions)
+    shared = {
         "attention": COMPONENTS.named("schemas", "MethodOption", METHOD),
-        **_flat(RequestOptions, AttentionOptions),
+        **flat(RequestOptions, AttentionOptions),
     }
-    images = COMPONENTS.named("schemas", "ImageForm", {"type": "object", "properties": fields, "required": ["image"]})
-    own = {field: schema for field, schema in _flat(*kinds).items() if field not in fields}
+    same = {option: schema for option, schema in shared.items() if in_json.get(option) == schema}
+    others = {"type": "object", "properties": {name: one for name, one in shared.items() if name not in same}}
+    part = COMPONENTS.part_of(AttentionOptions, "SimpleAttentionOptions", same)
+    options = COMPONENTS.named("schemas", "FormOptions", {"allOf": [part, others]})
+    sent: Json = {"type": "object", "properties": {files: {"type": "array", "items": BINARY}}, "required": [files]}
+    whole = COMPONENTS.named("schemas", f"{files.capitalize()}Form", {"allOf": [options, sent]})
+    own = {field: schema for field, schema in flat(*kinds).items() if field not in shared}
     if not own:
-        return images
-    return COMPONENTS.named("schemas", name, {"allOf": [images, {"type": "object", "properties": own}]})
+        return whole
+    return COMPONENTS.named("schemas", name, {"allOf": [whole, {"type": "object", "properties": own}]})
+
+
+def audio_form() -> Json:
+    """Return the form of sounds to transcribe, whose options have one value each."""
+    sent = form("", files="audio")
+    return COMPONENTS.named("schemas", "TranscribeForm", {"allOf": [sent, COMPONENTS.schema(TranscribeOptions)]})
 
 
 def attend_form() -> Json:
     """Return the form of images to attend to: that of models that generate, and the threshold of detectors."""
-    own = {"type": "object", "properties": {"threshold": _flat(DetectOptions)["threshold"]}}
+    own = {"type": "object", "properties": {"threshold": flat(DetectOptions)["threshold"]}}
     return COMPONENTS.named("schemas", "AttendForm", {"allOf": [form("GenerateForm", GenerateOptions), own]})
 
 
-def images_or(documents: Json, sent: Json) -> dict[str, Any]:
-    """Return the bodies of an endpoint that takes an image as it is, a form, or a document in JSON."""
-    raw = ("image/png", "image/jpeg", "image/webp", "application/octet-stream")
+IMAGES, SOUNDS = ("image/png", "image/jpeg", "image/webp"), ("audio/wav",)
+"""The media types that are named of raw bodies; every other that begins as these is read too."""
+
+
+def raw_or(documents: Json, sent: Json, media: tuple[str, ...] = IMAGES) -> dict[str, Any]:
+    """Return the bodies of an endpoint that takes a file as it is, a form, or a document in JSON."""
     return {
         "application/json": {"schema": documents},
         "multipart/form-data": {"schema": sent},
-        **{media_type: {"schema": BINARY} for media_type in raw},
+        **{media_type: {"schema": BINARY} for media_type in (*media, "application/octet-stream")},
     }

@@ -89,4 +89,4 @@ class FormBody:
 
 def malformed() -> Malformed:
     """Return the refusal of a form that cannot be read."""
-    return Malformed("form: must be well-formed multipart/form-data with a few short fields beside the images")
+    return Malformed("form: must be well-formed multipart/form-data with a few short fields beside the files")

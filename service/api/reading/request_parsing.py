@@ -80,7 +80,7 @@ async def read_files(sort: FileSort, request: Request, settings: Settings) -> Pa
         document = await read_json(request, parameters, settings.max_body_bytes, settings)
         return ParsedRequest(await _decode_files(sort, _required(document, sort.plural), settings), document)
     if kind == FORM:
-        return await _read_form(sort, request, parameters, settings)
+        return await read_form(sort, request, parameters, settings)
     if kind == RAW or kind.startswith(sort.media):
         return ParsedRequest([await read_file(sort, request, settings)], parse_query(request), strings=True)
     raise Unsupported(
@@ -217,8 +217,11 @@ async def read_json(request: Request, parameters: str, limit: int, settings: Set
     return body.parse()
 
 
-async def _read_form(sort: FileSort, request: Request, parameters: str, settings: Settings) -> ParsedRequest:
-    """Return the files and fields of a form. Files that are too many are counted, so that they are refused as such."""
+async def read_form(sort: FileSort, request: Request, parameters: str, settings: Settings) -> ParsedRequest:
+    """Return the files and fields of a form. Files that are too many are counted, so that they are refused as such.
+
+    A field whose name ends in [] may come several times: its values are joined by commas, as in a query.
+    """
     boundary = _utf8_parameters(parameters, "a form").get("boundary", "")
     most = getattr(settings, sort.most)
     body = FormBody(boundary, most + 1 + MOST_OPTIONS)
@@ -235,12 +238,14 @@ async def _read_form(sort: FileSort, request: Request, parameters: str, settings
         fields += 1
         if fields > MOST_OPTIONS or len(part.content) > MOST_OPTION_CHARACTERS:
             raise malformed()
-        if part.name in given:
+        name = part.name.removesuffix("[]")
+        if name == part.name in given:
             raise Unacceptable("options: each may be given once, given one twice")
         try:
-            given[part.name] = str(part.content, "utf-8")
+            value = str(part.content, "utf-8")
         except UnicodeDecodeError as error:
             raise Malformed("form: its fields must be UTF-8") from error
+        given[name] = f"{given[name]},{value}" if name in given else value
     check_count(sort.plural, len(files), most)
     for file in files:
         sort.check(len(file), settings)

@@ -66,7 +66,7 @@ class RerankMeta(Part):
 class RankedDocuments(Part):
     """Answer of `/v1/rerank` and `/v2/rerank`."""
 
-    id: str = Field(description="by which GET /v1/attention/{id} answers what the model looked at")
+    id: str = Field(description="of GET /v1/attention/{id}")
     model: str
     results: list[RankedDocument] = Field(description="best first")
     meta: RerankMeta
@@ -84,7 +84,7 @@ class PairScore(Part):
 class PairScores(Part):
     """Answer of `/score`."""
 
-    id: str = Field(description="by which GET /v1/attention/{id} answers what the model looked at")
+    id: str = Field(description="of GET /v1/attention/{id}")
     object: Literal["list"]
     model: str
     data: list[PairScore] = Field(description="in order")

@@ -1,5 +1,6 @@
 """Speech: what was said in a sound, with the seconds in which it was."""
 
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -11,14 +12,16 @@ from service.answering.call import Answered, Call
 from service.answering.predictions import predict
 from service.answering.transcriptions import SegmentEvents as Events
 from service.answering.transcriptions import transcribe
+from service.api import responses
 from service.api.pipelines.asked import Asked
+from service.api.pipelines.parameters import parse_parameters
+from service.api.pipelines.sounds import SPEECH, SpeechRecognitionParameters, recognized
 from service.api.reading.request_parsing import ParsedRequest
 from service.api.tasks.answers import Answer, document
 from service.api.tasks.task import Json, Task
 from service.api.tasks.tensors import Output, Row
-from service.errors import Unacceptable
 from service.http.server_sent_events import event
-from service.options.base import RequestOptions
+from service.options.base import RequestOptions, parse
 from service.options.transcription import RecognizeOptions, TranscribeOptions
 from service.repository.models.recognizer import Recognizer
 from service.repository.models.served_model import ServedModel
@@ -53,18 +56,25 @@ class Transcription(Task[Either]):
     async def answer(self, call: Call[Either], options: RequestOptions) -> Response:
         """Transcribe."""
         assert isinstance(options, RecognizeOptions)  # noqa: S101 # its own
-        return await _answer(call, options, shown(options), Answer(call, options), SegmentEvents(call.served))
+        return await write(call, options, shown(options), Answer(call, options), SegmentEvents(call.served))
 
     async def attend(
         self, call: Call[Either], options: RequestOptions, stored: StoredRequest | None = None
     ) -> Response:
         """Transcribe, or take the stored targets, and explain them."""
         targets = stored.targets if stored else None
-        return await _answer(call, options, None, Answer(call, options), targets=targets)
+        return await write(call, options, None, Answer(call, options), targets=targets)
 
     async def answer_pipeline(self, asked: Asked, served: Either) -> Response:
         """Return what was said, with chunks if times are asked for."""
-        raise Unacceptable("pipeline: is not served for sounds yet")
+        parameters = parse_parameters(SpeechRecognitionParameters, asked.given, SPEECH, served.manifest)
+        own = parameters.asked
+
+        async def respond(answered: Answered[Json]) -> Response:
+            return responses.respond(answered.shown if asked.several else answered.shown[0])
+
+        call = asked.call(served)
+        return await write(call, fitted(served, own), functools.partial(recognized, options=own), respond)
 
     def outputs(self, served: Either) -> list[Output]:
         """Return the text and the language."""
@@ -89,10 +99,10 @@ class Transcription(Task[Either]):
                 "duration": np.array([transcript.duration], np.float32),
             }
 
-        return await _answer(call, options, row, respond)
+        return await write(call, options, row, respond)
 
 
-async def _answer(
+async def write(
     call: Call[Any],
     options: RequestOptions,
     show: Callable[[Transcript], T] | None,
@@ -106,6 +116,13 @@ async def _answer(
         return await predict(call, options, show and (lambda found: show(served.transcript(found))), respond)
     assert isinstance(options, TranscribeOptions)  # noqa: S101 # its own
     return await transcribe(call, options, show, respond, events, targets)
+
+
+def fitted(served: ServedModel, options: TranscribeOptions) -> RecognizeOptions:
+    """Return options of transcription as a model has them. Raises Unacceptable for one that it does not have."""
+    if not isinstance(served, Recognizer):
+        return options
+    return parse(RecognizeOptions, options.model_dump(exclude_defaults=True), strings=False)
 
 
 def shown(options: RecognizeOptions) -> Callable[[Transcript], Json]:

@@ -325,6 +325,7 @@ class Transcriber(Generator):
                 one.compression,
                 one.temperature,
                 tuple(words),
+                offset,
             )
             found.append((segment, tokens[part.tokens]))
         return found, int(whole) * rule.hop if moved == steps else moved * rule.samples // rule.frames

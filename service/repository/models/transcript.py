@@ -23,6 +23,8 @@ class Segment:
     """How many times shorter the tokens of its window become by zlib."""
     temperature: float = 0.0
     words: tuple[Word, ...] = ()
+    window: float = 0.0
+    """The second at which its window begins."""
 
 
 @dataclass(frozen=True)

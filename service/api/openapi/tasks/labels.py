@@ -5,7 +5,7 @@ from pydantic import Field
 from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import Part, any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, TextsOrPairs, form, images_or, query
+from service.api.openapi.requests import Images, TextsOrPairs, form, query, raw_or
 from service.api.pipelines.parameters import (
     ImageClassificationParameters,
     TextClassificationParameters,
@@ -59,7 +59,7 @@ class ScoredLabel(Part):
 NAME = "classify"
 OPERATION = prediction(
     Classified,
-    images_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
+    raw_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
     query(RequestOptions, ClassifyOptions, AttentionOptions),
 )
 PARAMETERS = (TextClassificationParameters, ZeroShotParameters, ImageClassificationParameters)

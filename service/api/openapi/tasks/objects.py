@@ -6,7 +6,7 @@ from service.api.openapi.answers import Answer, Result
 from service.api.openapi.attention import Detected
 from service.api.openapi.components import COMPONENTS, Part
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, form, images_or, query
+from service.api.openapi.requests import Images, form, query, raw_or
 from service.api.pipelines.parameters import (
     ObjectDetectionParameters,
 )
@@ -51,7 +51,7 @@ class ScoredObject(Part):
 NAME = "detect"
 OPERATION = prediction(
     DetectedObjects,
-    images_or(COMPONENTS.schema(DetectImages), form("DetectForm", DetectOptions)),
+    raw_or(COMPONENTS.schema(DetectImages), form("DetectForm", DetectOptions)),
     query(RequestOptions, DetectOptions, AttentionOptions),
 )
 PARAMETERS = (ObjectDetectionParameters,)

@@ -35,7 +35,7 @@ class RankTexts(RerankOptions):
 
     query: str
     texts: list[str]
-    attention: AttentionOptions = Field(AttentionOptions(), description="also answer what the model looked at")
+    attention: AttentionOptions = AttentionOptions()
 
 
 NAME = "rerank"

@@ -5,7 +5,7 @@ from pydantic import Field
 from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, Texts, form, images_or, query
+from service.api.openapi.requests import Images, Texts, form, query, raw_or
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
 from service.options.predictions import EmbedOptions, EmbedTextOptions
@@ -34,7 +34,7 @@ class EmbedTexts(EmbedTextOptions, Texts):
 NAME = "embed"
 OPERATION = prediction(
     Embedded,
-    images_or(any_of(EmbedImages, EmbedTexts), form("EmbedForm", EmbedOptions)),
+    raw_or(any_of(EmbedImages, EmbedTexts), form("EmbedForm", EmbedOptions)),
     query(RequestOptions, EmbedOptions, AttentionOptions),
 )
 PARAMETERS = (EmbedTextOptions, EmbedOptions)

@@ -8,7 +8,7 @@ from service.api.openapi.answers import Answer, Result
 from service.api.openapi.attention import Map
 from service.api.openapi.components import Part, any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, Texts, form, images_or, query
+from service.api.openapi.requests import Images, Texts, form, query, raw_or
 from service.api.pipelines.parameters import (
     GenerationParameters,
 )
@@ -122,7 +122,7 @@ class WrittenEvent(Part):
 _ONE_PIXEL_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
 OPERATION = prediction(
     Generated,
-    images_or(any_of(GenerateFromImages, GenerateFromTexts), form("GenerateForm", GenerateOptions)),
+    raw_or(any_of(GenerateFromImages, GenerateFromTexts), form("GenerateForm", GenerateOptions)),
     query(RequestOptions, GenerateOptions, AttentionOptions),
 )
 OPERATION["requestBody"]["content"]["application/json"]["examples"] = {

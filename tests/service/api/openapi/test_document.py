@@ -17,7 +17,7 @@ from service.settings import Settings
 
 PREDICTIONS = (
     "answer", "classify", "detect", "embed", "embed_sparse", "fill_mask", "generate", "rerank", "similarity", "tag",
-    "attention",
+    "transcribe", "attention",
 )  # fmt: skip
 PROTOCOLS = ("open_inference_", "openai_", "hugging_face_", "tei_", "jina_", "cohere_", "vllm_")
 
@@ -94,7 +94,8 @@ def test_every_answer_in_json_has_a_type(operations):
 def test_options_have_no_defaults_that_a_generated_client_would_send(document):
     asked = [schema for name, schema in document["components"]["schemas"].items() if "Option" in name]
     assert not list(every([asked, document["paths"], document["components"]["parameters"]], "default"))
-    options = document["components"]["schemas"]["AttentionOptions"]["properties"]
+    schemas = document["components"]["schemas"]
+    options = schemas["SimpleAttentionOptions"]["properties"] | schemas["AttentionOptions"]["allOf"][1]["properties"]
     assert options.keys() == AttentionOptions.model_fields.keys()
     assert options["digits"]["description"].endswith("(default: 5)")
 
@@ -106,7 +107,7 @@ def test_options_are_defined_once_and_one_value_each_in_a_query(document, operat
     for name, parameter in parameters.items():
         kinds = set(every(parameter["schema"], "type"))
         assert not kinds & {"array", "object", "null"}, name
-    assert len(json.dumps(document, separators=(",", ":"))) < 198_300
+    assert len(json.dumps(document, separators=(",", ":"))) < 206_300
 
 
 def test_objects_and_what_counts_as_found_are_described(document, operations):
@@ -131,7 +132,30 @@ def test_the_threshold_is_an_option_wherever_attention_to_objects_is_asked_for(d
         for name in ("attention", "stored_attention", "detect")
     }  # fmt: skip
     assert all("threshold" in names for names in named.values())
-    assert "threshold" in document["components"]["schemas"]["AttendImages"]["properties"]
+    assert "threshold" in document["components"]["schemas"]["AttendImages"]["allOf"][1]["properties"]
+
+
+def test_options_that_several_requests_have_are_in_one_component(document, operations):
+    schemas = document["components"]["schemas"]
+    for name, base in (
+        ("AttentionOptions", "SimpleAttentionOptions"),
+        ("GenerateFromTexts", "GenerateOptions"),
+        ("GenerationParameters", "GenerateOptions"),
+        ("TranscribeSounds", "TranscribeOptions"),
+        ("SpeechRecognitionParameters", "TranscribeOptions"),
+    ):
+        inherited, own = schemas[name]["allOf"]
+        assert inherited == {"$ref": f"#/components/schemas/{base}"}
+        assert not own["properties"].keys() & schemas[base]["properties"].keys()
+        assert schemas[name]["unevaluatedProperties"] is False
+        assert "additionalProperties" not in schemas[base]
+    own = schemas["TranscribeSounds"]["allOf"][1]
+    assert (own["properties"].keys(), own["required"]) == ({"audio", "attention"}, ["audio"])
+    content = operations["transcribe"]["requestBody"]["content"]
+    assert content.keys() == {"application/json", "multipart/form-data", "audio/wav", "application/octet-stream"}
+    assert schemas["TranscribeForm"]["allOf"][1] == {"$ref": "#/components/schemas/TranscribeOptions"}
+    asked = {one["$ref"].rpartition("/")[2] for one in operations["transcribe"]["parameters"]}
+    assert {"path_model", "transcribe_language", "transcribe_stream", "layers", "priority"} <= asked
 
 
 def test_a_port_documents_its_own_endpoints_alone():
