@@ -78,7 +78,7 @@ def test_openais_forms_of_an_answer_hold_what_our_own_endpoint_answers(native, o
     seeks = [one["seek"] for one in found["segments"]]
     assert seeks == sorted(seeks)
     assert seeks[0] == 0 < seeks[-1] < 330
-    assert len({*seeks}) < len(seeks)  # a window has several
+    assert any(one["seek"] < one["start"] * 100 - 1 for one in found["segments"])
     assert all(one["tokens"] and one["seek"] <= one["start"] * 100 + 0.5 for one in found["segments"])
     assert openai(LONG).json() == {"text": wanted["text"], "usage": {"type": "duration", "seconds": 4}}
     said = openai(LONG, response_format="text")
