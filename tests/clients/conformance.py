@@ -22,13 +22,15 @@ from tests.clients.examples import examples
 from tests.conftest import ROOT
 from tests.rigs.replica import Replica
 from tests.samples.api_keys import EVERY_SCOPE, line
-from tests.samples.exports import exported
+from tests.samples.exports import exported, once
+from tests.samples.sounds import written_sound
+from tests.samples.whisper import export_whispers
 
 MODELS = {
     "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",
-    "embeddings": "minilm", "tags": "dates-tags", "ranker": "dates-rank",
+    "embeddings": "minilm", "tags": "dates-tags", "ranker": "dates-rank", "speech": "several",
 }  # fmt: skip
-"""The bundled model of each kind that calls are made of."""
+"""The model of each kind that calls are made of: bundled ones, and one of the tests that hears one second at once."""
 KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}
 SECONDS = 900
 """What all calls of one module may take."""
@@ -48,6 +50,8 @@ def link_models(folder: Path) -> None:
     for name in ("languages", "minilm", "scenes-detr"):
         log(f"{name}: the tests' export, or a new one")
         found.append(exported(name))
+    log("a small model of speech: the tests' export, or a new one")
+    found.append(once("whispers", export_whispers))
     for model in (model for artifacts in found for model in artifacts.iterdir()):
         (folder / model.name).symlink_to(model)
 
@@ -61,6 +65,7 @@ def running_service() -> Iterator[dict[str, Any]]:
         every.mkdir()
         one.mkdir()
         link_models(every)
+        (Path(folder) / "talk.wav").write_bytes(written_sound(3.3, 2))
         (one / MODELS["images"]).symlink_to(every / MODELS["images"])
         with Replica(every) as replica, Replica(one, api_keys=keys) as keyed:
             yield {
@@ -72,6 +77,7 @@ def running_service() -> Iterator[dict[str, Any]]:
                 "entailment": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
                 "scene": str(ROOT / "tests/data/scenes/five.png"),
+                "sound": str(Path(folder) / "talk.wav"),
                 "artifacts": str(every),
                 "manifests": str(ROOT / "k8s/kserve"),
                 "keyed": {"url": f"http://127.0.0.1:{keyed.port}", **KEYS},

@@ -1,8 +1,8 @@
 """Calls by `huggingface_hub`: each fails with an AssertionError. They know nothing of the service but its address.
 
 A service is any object with the attributes `url`, `picture` (the path of a PNG of a digit 7), `scene` (of one of some
-objects), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`, `masks`, `classifier`,
-`extractor`, `entailment`, each None where there is no such model.
+objects), `sound` (of a WAV file), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`,
+`masks`, `classifier`, `extractor`, `entailment`, `speech`, each None where there is no such model.
 """
 
 import asyncio
@@ -35,8 +35,10 @@ class Service(Protocol):
     classifier: str | None
     extractor: str | None
     entailment: str | None
+    speech: str | None
     picture: str
     scene: str
+    sound: str
 
 
 SENTENCES = ["A cat sits on the mat.", "A feline rests on the rug.", "Interest rates rose again."]
@@ -325,6 +327,20 @@ def question_answering(service: Service) -> None:
     possible = model.question_answering(**asked, handle_impossible_answer=True, top_k=100)
     assert "" in [one.answer for one in possible]
     assert "max_question_len" in str(raised(HfHubHTTPError, model.question_answering, **asked, max_question_len=9))
+
+
+def automatic_speech_recognition(service: Service) -> None:
+    """InferenceClient(...).automatic_speech_recognition(path or bytes, extra_body={"return_timestamps": ...})."""
+    model = client(service, service.speech)
+    assert model.automatic_speech_recognition(service.sound).text
+    data = Path(service.sound).read_bytes()
+    sure = {"generation_parameters": {"temperature": 1e-6, "language": "german"}}
+    for timestamps in (True, "word"):
+        found = model.automatic_speech_recognition(data, extra_body={**sure, "return_timestamps": timestamps})
+        assert "".join(one.text for one in found.chunks).strip() == found.text
+        assert all(0 <= one.timestamp[0] <= one.timestamp[1] for one in found.chunks)
+    fault = raised(HfHubHTTPError, model.automatic_speech_recognition, data, extra_body={"top_k": 3})
+    assert "top_k: is not served" in str(fault)
 
 
 def text_generation_that_is_refused(service: Service) -> None:

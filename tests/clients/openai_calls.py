@@ -5,6 +5,7 @@ The calls run in an environment of their own, with nothing but the standard libr
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,8 @@ class Service(Protocol):
     images: str | None
     masks: str | None
     classifier: str | None
+    speech: str | None
+    sound: str
 
 
 def connect(service: Service) -> openai.OpenAI:
@@ -233,6 +236,62 @@ def complete_with_what_is_not_served(service: Service) -> None:
     for name, value in others.items():
         error = refused(openai.BadRequestError, create, model=service.seq2seq, prompt=DATE, **{name: value})
         assert names(error, name), error
+
+
+SURE = {"temperature": 1e-6}
+"""By which the likeliest token is drawn."""
+
+
+def write_what_was_said(service: Service) -> None:
+    """`client.audio.transcriptions.create(model=..., file=open("talk.wav", "rb"))` in every `response_format`."""
+    create, file = connect(service).audio.transcriptions.create, Path(service.sound)
+    said = create(model=service.speech, file=file, **SURE)
+    assert said.text
+    assert (said.usage.type, said.usage.seconds) == ("duration", 4)
+    found = create(
+        model=service.speech, file=file, response_format="verbose_json", timestamp_granularities=["word", "segment"],
+        language="de", **SURE,
+    )  # fmt: skip
+    assert (found.language, round(found.duration, 1)) == ("german", 3.3)
+    assert "".join(one.text for one in found.segments).strip() == found.text
+    assert [one.id for one in found.segments] == list(range(len(found.segments)))
+    assert all(one.tokens and one.avg_logprob < 0 for one in found.segments)
+    assert all(0 <= one.start <= one.end and one.word for one in found.words)
+    assert create(model=service.speech, file=file, response_format="text", **SURE).strip() == said.text
+    assert create(model=service.speech, file=file, response_format="srt", **SURE).startswith("1\n00:00:00,")
+    assert create(model=service.speech, file=file, response_format="vtt", **SURE).startswith("WEBVTT\n\n00:00:00.")
+
+
+def write_what_was_said_as_a_stream(service: Service) -> None:
+    """`client.audio.transcriptions.create(..., stream=True)`."""
+    with Path(service.sound).open("rb") as file:
+        stream = connect(service).audio.transcriptions.create(model=service.speech, file=file, stream=True, **SURE)
+        *deltas, done = stream
+    assert {one.type for one in deltas} == {"transcript.text.delta"}
+    assert done.type == "transcript.text.done"
+    assert "".join(one.delta for one in deltas) == done.text != ""
+
+
+def translate_what_was_said(service: Service) -> None:
+    """`client.audio.translations.create(model=..., file=("talk.wav", data))`."""
+    data = Path(service.sound).read_bytes()
+    create = connect(service).audio.translations.create
+    found = create(model=service.speech, file=("talk.wav", data), response_format="verbose_json", **SURE)
+    assert found.text
+    assert found.segments
+
+
+def write_what_was_said_as_is_not_served(service: Service) -> None:
+    """`client.audio.transcriptions.create(..., include=["logprobs"])` and others raise BadRequestError."""
+    create, file = connect(service).audio.transcriptions.create, Path(service.sound)
+    for name, value, named in (
+        ("include", ["logprobs"], None), ("language", "xx", "language"), ("response_format", "pdf", "response_format"),
+        ("timestamp_granularities", ["word"], "timestamp_granularities"), ("known_speaker_names", ["a"], None),
+    ):  # fmt: skip
+        error = refused(openai.BadRequestError, create, model=service.speech, file=file, **{name: value})
+        assert names(error, named), error
+    error = refused(openai.NotFoundError, create, model="whisper-1", file=file)
+    assert names(error, "model", "model_not_found"), error
 
 
 def list_models(service: Service) -> None:
