@@ -98,7 +98,6 @@ TESTED_ELSEWHERE = {
     "service/api/openai/subtitles.py": "tests/service/api/test_openai_speech.py",
     "service/api/openapi/tasks/transcription.py": "tests/end_to_end/test_speech_protocols.py",
     "service/api/pipelines/sounds.py": "tests/service/api/hugging_face/test_sounds.py",
-    "service/api/tasks/transcription.py": "tests/end_to_end/test_speech_protocols.py",
     "service/api/openai/openapi_schema.py": "tests/service/api/test_openai.py",
     "service/api/openapi/answers.py": "tests/end_to_end/test_documented_answers.py",
     "service/api/openapi/attention.py": "tests/end_to_end/test_documented_answers.py",

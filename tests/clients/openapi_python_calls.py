@@ -17,6 +17,7 @@ content_type_overrides:
   image/png: application/octet-stream
   image/jpeg: application/octet-stream
   image/webp: application/octet-stream
+  audio/wav: application/octet-stream
 """
 """The generator knows files of this type alone."""
 DATE = "3/23/21"
@@ -152,6 +153,32 @@ def attention(service):
     assert again.results[0].attention.maps[0].shape == [1, 1, 50]
 
 
+def transcribe(service):
+    """Write what was said in a sound: as it is, in a form and in JSON; and by OpenAI's endpoint."""
+    known = types(service)
+    content = Path(service.sound).read_bytes()
+    file = importlib.import_module("regard_api.types").File
+
+    def sound():
+        return file(io.BytesIO(content), "talk.wav", "audio/wav")
+
+    word = known.TimestampsOption.WORD
+    bodies = [
+        known.TranscribeSounds(audio=[to_base64(content)], timestamps=word),
+        known.TranscribeForm(audio=[sound()], timestamps=word),
+    ]
+    answers = [asked(service, "predictions.transcribe", service.speech, body=body) for body in bodies]
+    answers.append(asked(service, "predictions.transcribe", service.speech, body=sound(), timestamps=word))
+    for answer in answers:
+        assert isinstance(answer, known.Transcribed), answer
+        assert isinstance(answer.results[0].words[0], known.SpokenWord)
+        assert isinstance(answer.results[0].segments[0], known.SpokenSegment)
+    body = known.TranscriptionsForm(file=sound(), model=service.speech, temperature=0.5)
+    said = posted(service, "open_ai.openai_transcriptions", body)
+    assert isinstance(said, known.OpenAISpeech), said
+    assert said.usage.seconds == 4
+
+
 def models(service):
     """List the models."""
     known = types(service)
@@ -179,4 +206,4 @@ def to_base64(content):
     return base64.b64encode(content).decode()
 
 
-CALLS = [no_warnings, classify, generate, embed, rerank, attention, models, problem]
+CALLS = [no_warnings, classify, generate, embed, rerank, attention, transcribe, models, problem]

@@ -232,7 +232,7 @@ def test_what_our_own_endpoint_and_models_say_is_described(client, documented, n
         client.post("/v1/models/several/transcribe?stream=true&timestamps=word", content=LONG, headers=WAV)
     )
     assert lines.text.startswith("event: segment\n")
-    for path in ("transcribe?attention=raw", "attention?method=libra", "attention?language=english"):
+    for path in ("transcribe?attention=raw", "attention?method=integrated&steps=2", "attention?language=english"):
         documented.check(client.post(f"/v1/models/several/{path}", content=SHORT, headers=WAV))
     several, english = (documented.check(client.get(f"/v1/models/{name}")).json() for name in ("several", "english"))
     assert several["speech"] == {

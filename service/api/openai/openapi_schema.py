@@ -145,8 +145,8 @@ class OpenAISegment(Part):
     text: str
     tokens: list[int] = Field(description="without those of times")
     temperature: float
-    avg_logprob: float = Field(description="of its window, as the next two")
-    compression_ratio: float
+    avg_logprob: float | None = Field(description="of its window, as the next two")
+    compression_ratio: float | None
     no_speech_prob: float | None
 
 

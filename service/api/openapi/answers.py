@@ -41,7 +41,7 @@ class OfInput(Part):
 class Result(OfInput):
     """What an answer says of one input."""
 
-    attention: Attention | None = Field(None, description="where the request asks for it")
+    attention: Attention | None = None
 
 
 class AttendedResult(OfInput):

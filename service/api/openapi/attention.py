@@ -301,7 +301,7 @@ class Inside(Part):
 
 
 class Attention(Part):
-    """The attention maps of one input."""
+    """The attention maps of one input, where the request asks for them."""
 
     method: Method
     maps: list[Map]

@@ -152,11 +152,11 @@ class Languages(Part):
 
 
 class SpeechModel(Part):
-    """What a model writes of speech."""
+    """What options of transcribe may be."""
 
-    languages: list[str] = Field(description="codes that `language` takes; empty of a model that knows one")
-    tasks: list[str] = Field(description="what `task` may be")
-    timestamps: list[str] = Field(description="what `timestamps` may be")
+    languages: list[str] = Field(description="empty of a model that knows one")
+    tasks: list[str]
+    timestamps: list[str]
 
 
 class ModelEntry(Part):

@@ -28,9 +28,9 @@ class SpokenSegment(Part):
     start: float
     end: float
     text: str
-    log_probability: float = Field(description="the mean of the tokens of its window")
-    no_speech_probability: float | None = Field(description="of its window; null if the model does not say")
-    compression_ratio: float = Field(description="of the tokens of its window; large where they repeat")
+    log_probability: float | None = Field(description="the mean of the tokens of its window")
+    no_speech_probability: float | None = Field(description="of its window; each is null of a model that does not say")
+    compression_ratio: float | None = Field(description="of the tokens of its window; large where they repeat")
     temperature: float
     words: list[SpokenWord] | None = Field(None, description="of a stream")
 
