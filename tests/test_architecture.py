@@ -111,7 +111,7 @@ KNOW_ONNXRUNTIME = {"service/runtime/io_binding.py", "service/runtime/session.py
 TOO_HEAVY_FOR_DECODERS = {"starlette", "fastapi", "orjson", "anyio", "asyncio", "structlog", "onnxruntime"}
 IMPORTED_BY_DECODERS = {
     "service", "contract", "numpy", "PIL", "pydantic", "pydantic_core", "annotated_types", "typing_extensions",
-    "typing_inspection",
+    "typing_inspection", "soundfile", "cffi",
 }  # fmt: skip
 """Beside the standard library; ARCHITECTURE.md says what they are for."""
 MOST_COMPARISONS = 10

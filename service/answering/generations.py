@@ -200,7 +200,7 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
 def check_explained(
     state: State, served: Generator, query: AttentionQuery, item: ModelInput, target: int, space: Space
 ) -> int:
-    """Return the bytes of maps that explaining a target of so many tokens computes.
+    """Return the bytes of maps that explaining a target of `target` tokens computes.
 
     Raises TooLarge for an answer that would become too large, that takes too much memory, or cannot be drawn.
     """

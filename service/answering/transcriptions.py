@@ -1,8 +1,10 @@
 """Transcription: sounds are decoded, heard window by window, and explained if a request asks for attention."""
 
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.responses import Response
 
@@ -23,6 +25,8 @@ from service.repository.models.transcript import Segment, Transcript
 from service.store.stored_request import StoredRequest
 
 T = TypeVar("T")
+Result: TypeAlias = tuple[T | None, AttentionAnswer | None, list[int]]
+"""What is shown of a sound, its attention answer, and its target."""
 TOKENS_PER_WINDOW = 100
 """What half a minute of speech has, more or less."""
 
@@ -61,60 +65,71 @@ async def transcribe(
     if options.stream and count > 1:
         raise Unacceptable(f"stream: takes one sound, given {count}")
     caller = call.caller(options)
-    pending = await call.modality.prepare(state, call.inputs)
-    cost = sum(_cost(served, one) for one in pending)
-    space = Space(state.settings.max_image_pixels, count)
-
-    async def hear(
-        number: int, heard: Callable[[Segment], None] | None = None
-    ) -> tuple[T | None, ModelInput, list[int]]:
-        item = await pending[number].decode()
-        with about_input(number, count):
-            if call.query and item.sound and item.sound.seconds > served.inputs.rule.seconds:
-                raise Unacceptable(
-                    f"attention: is of sounds of at most {served.inputs.rule.seconds:g} seconds, "
-                    f"given {item.sound.seconds:.1f}; cut it"
-                )
-            if targets is not None:
-                return None, item, list(targets[number])
-            assert item.sound  # noqa: S101 # as its rule says
-            transcript = await served.transcribe(item.sound, options, caller, heard)
-            return (show(transcript) if show else None), item, list(transcript.target)
-
-    async def explain(number: int, item: ModelInput, target: Sequence[int]) -> AttentionAnswer | None:
-        if call.query is None:
-            return None
-        with about_input(number, count):
-            bytes_of_maps = check_explained(state, served, call.query, item, len(target), space)
-            with served.attention_budget.permit(bytes_of_maps, caller):
-                return await explain_generated(served, item, "", target, call.query, caller)
-
-    async def answer(
-        number: int, heard: Callable[[Segment], None] | None = None
-    ) -> tuple[T | None, AttentionAnswer | None, list[int]]:
-        shown, item, target = await hear(number, heard)
-        return shown, await explain(number, item, target), target
-
-    async def stored(found: Sequence[list[int]]) -> str:
-        given, manifest = tuple(one.given for one in pending), served.manifest
-        return await keep(call, StoredRequest(manifest.name, manifest.version, given, targets=tuple(map(tuple, found))))
-
+    work = _Work(call, options, await call.modality.prepare(state, call.inputs), show, targets)
     with contextlib.ExitStack() as held:
-        held.enter_context(served.prediction_budget.permit(cost if targets is None else 0, caller, count))
-        held.enter_context(permit_decoding(pending, caller))
+        cost = sum(_cost(served, one) for one in work.pending) if targets is None else 0
+        held.enter_context(served.prediction_budget.permit(cost, caller, count))
+        held.enter_context(permit_decoding(work.pending, caller))
         if options.stream and events:
             held.enter_context(served.uses.used())
-
-            async def produce(send: Callable[[bytes], None]) -> None:
-                shown, attention, target = await answer(0, lambda one: send(events.segment(one)))
-                answered = Answered(await stored([target]), [(shown, attention)], pending)
-                send(await state.present(served.manifest.name, served.prediction_budget, events.done, answered))
-
+            produce = functools.partial(work.stream, events)
             seconds = state.settings.request_seconds
             return EventStream(produce, events.failed, seconds, held.pop_all(), call.exchange, state.unread)
-        results = await together(answer(number) for number in range(count))
-        answer_id = await stored([target for *_, target in results])
-        return await respond(Answered(answer_id, [(one, attention) for one, attention, _ in results], pending))
+        results = await together(work.answer(number) for number in range(count))
+        return await respond(await work.answered(results))
+
+
+@dataclass(frozen=True)
+class _Work(Generic[T]):
+    """The sounds of a request, none of which is decoded yet."""
+
+    call: Call[Transcriber]
+    options: TranscribeOptions
+    pending: Sequence[PendingInput]
+    show: Callable[[Transcript], T] | None
+    targets: Sequence[Sequence[int]] | None
+
+    async def answer(self, number: int, heard: Callable[[Segment], None] | None = None) -> Result[T]:
+        """Return what is shown of a sound, its attention answer, and its target."""
+        item = await self.pending[number].decode()
+        with about_input(number, len(self.pending)):
+            served, seconds = self.call.served, item.sound.seconds if item.sound else 0.0
+            if self.call.query and seconds > served.inputs.rule.seconds:
+                most = served.inputs.rule.seconds
+                raise Unacceptable(f"attention: is of sounds of at most {most:g} seconds, given {seconds:.1f}; cut it")
+            if self.targets is not None:
+                target = list(self.targets[number])
+                return None, await self._explain(item, target), target
+            assert item.sound  # noqa: S101 # as its rule says
+            caller = self.call.caller(self.options)
+            transcript = await served.transcribe(item.sound, self.options, caller, heard)
+            shown = self.show(transcript) if self.show else None
+            return shown, await self._explain(item, transcript.target), list(transcript.target)
+
+    async def _explain(self, item: ModelInput, target: Sequence[int]) -> AttentionAnswer | None:
+        call = self.call
+        if call.query is None:
+            return None
+        space = Space(call.state.settings.max_image_pixels, len(self.pending))
+        cost = check_explained(call.state, call.served, call.query, item, len(target), space)
+        caller = call.caller(self.options)
+        with call.served.attention_budget.permit(cost, caller):
+            return await explain_generated(call.served, item, "", target, call.query, caller)
+
+    async def stream(self, events: SegmentEvents[T], send: Callable[[bytes], None]) -> None:
+        """Send an event for each segment, then the whole answer."""
+        result = await self.answer(0, lambda one: send(events.segment(one)))
+        served = self.call.served
+        answered = await self.answered([result])
+        send(await self.call.state.present(served.manifest.name, served.prediction_budget, events.done, answered))
+
+    async def answered(self, results: Sequence[Result[T]]) -> Answered[T]:
+        """Store the request, and return what it is answered with."""
+        manifest, given = self.call.served.manifest, tuple(one.given for one in self.pending)
+        targets = tuple(tuple(target) for *_, target in results)
+        stored = StoredRequest(manifest.name, manifest.version, given, targets=targets)
+        shown = [(one, attention) for one, attention, _ in results]
+        return Answered(await keep(self.call, stored), shown, self.pending)
 
 
 def _cost(served: Transcriber, pending: PendingInput) -> int:

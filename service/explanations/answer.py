@@ -215,14 +215,14 @@ class AttentionAnswer:
     def _over_spectrogram(self, sound: Sound, style: drawing.Style, max_pixels: int) -> Image.Image:
         """Draw each row over what was heard, from its beginning to its end, low frequencies at the bottom."""
         image, panels = spectrogram(sound), []
-        for one in self.maps:
-            targets = one.entry.get("targets")
-            for head in range(one.values.shape[0]):
-                for row, position in enumerate((None,) if one.rows is None else one.rows):
-                    values = _over_grid(one, head, row)[::-1] if one.kind.grid else one.values[head, row][None]
+        for drawn in self.maps:
+            targets = drawn.entry.get("targets")
+            for head in range(drawn.values.shape[0]):
+                for row, position in enumerate((None,) if drawn.rows is None else drawn.rows):
+                    values = _over_grid(drawn, head, row)[::-1] if drawn.kind.grid else drawn.values[head, row][None]
                     named = isinstance(targets, list) and str(targets[row]["text"])
-                    title = named or self._row_title(one, head, position)
-                    panels.append(drawing.Panel(title, values[:, : sound.frames], self._in_two_colours(one)))
+                    title = named or self._row_title(drawn, head, position)
+                    panels.append(drawing.Panel(title, values[:, : sound.frames], self._in_two_colours(drawn)))
         box = (0.0, 0.0, float(image.width), float(image.height))
         return drawing.overlay(image, box, panels, style, max_pixels, self.query.options.width)
 

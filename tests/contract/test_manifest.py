@@ -71,6 +71,7 @@ OPTIONAL = {
     "generation.renormalized": False,
     "generation.tokenizer": None,
     "generation.padding": None,
+    "generation.speech": None,
     "generation.languages": None,
 }
 

@@ -206,6 +206,7 @@ SOUND = {
             "side": 8,
             "hop": 320,
             "frames": 49,
+            "bands": 0,
             "apart": 320,
             "varies": False,
             "least": 400,

@@ -120,7 +120,7 @@ class Transcriber(Generator):
         return self.target_tokenizer.tokens_of(f" {options.prompt.strip()}")
 
     def windows(self, samples: int) -> int:
-        """Return how many windows of the model hold so many samples."""
+        """Return how many windows of the model hold a number of samples."""
         return max(1, math.ceil(samples / self.inputs.rule.samples))
 
     # What is heard

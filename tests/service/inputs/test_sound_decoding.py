@@ -14,6 +14,9 @@ MOST = 32_000
 TONE = 0.4 * np.sin(2 * np.pi * 440 * np.arange(22_050) / 22_050)
 
 
+SLOW = np.interp(np.arange(48_000) / 48_000, np.arange(22_050) / 22_050, TONE)
+
+
 def encoded(kind="WAV", samples=TONE, rate=22_050, **options):
     file = io.BytesIO()
     soundfile.write(file, samples, rate, format=kind, **options)
@@ -26,7 +29,7 @@ def encoded(kind="WAV", samples=TONE, rate=22_050, **options):
         ("WAV", {}, 1e-3),
         ("FLAC", {}, 1e-3),
         ("OGG", {"subtype": "VORBIS"}, 0.05),
-        ("OGG", {"subtype": "OPUS", "rate": 48_000, "samples": np.interp(np.arange(48_000) / 48_000, np.arange(22_050) / 22_050, TONE)}, 0.1),
+        ("OGG", {"subtype": "OPUS", "rate": 48_000, "samples": SLOW}, 0.1),
         ("MP3", {}, 0.1),
     ],
 )  # fmt: skip
