@@ -236,7 +236,7 @@ demo-cluster: .venv/.dev-$(EXTRA) ## replace replicas and kill their store under
 	@$(BIN)/python -m tests.containers.demo $(ARGS)
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
-	@for runtime in cpu gpu; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra redis --extra tracing --extra $$runtime \
+	@for runtime in cpu gpu; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra redis --extra tracing --extra audio --extra $$runtime \
 	  --excludes requirements/excludes-serving.txt --output-file requirements/$$runtime.lock || exit 1; done
 	@$(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra cpu --extra export --no-emit-package torch \
 	  --excludes requirements/excludes-export.txt --output-file requirements/export.lock

@@ -33,6 +33,7 @@ OPTIONAL = {
     "text.decoder_start": None,
     "sound.name": "sound",
     "sound.side": 0,
+    "sound.bands": 0,
     "sound.apart": None,
     "sound.varies": False,
     "sound.least": 1,
