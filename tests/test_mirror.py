@@ -132,7 +132,6 @@ TESTED_ELSEWHERE = {
     "service/inputs/artifact_inputs.py": "tests/end_to_end/test_detection_over_http.py",
     "service/inputs/encoded_files.py": "tests/service/api/reading/test_request_parsing.py",
     "service/answering/transcriptions.py": "tests/end_to_end/test_speech_over_http.py",
-    "service/api/tasks/transcription.py": "tests/end_to_end/test_speech_over_http.py",
     "service/inputs/decoding.py": "tests/service/inputs/sandbox/test_messages.py",
     "service/inputs/sound_inputs.py": "tests/end_to_end/test_speech_over_http.py",
     "export/tasks/sound_encoder.py": "tests/export/checkpoints/families/test_definitions.py",
