@@ -50,6 +50,14 @@ class Detected(Part):
     box: Box
 
 
+class Frames(Part):
+    """The frames of a sound, in seconds; those behind `count` are silence."""
+
+    step: float
+    start: float
+    count: int
+
+
 class Axes(Part):
     """What the rows and columns of maps stand for: tokens, or the patches of an image behind `prefix` other tokens."""
 
@@ -57,6 +65,7 @@ class Axes(Part):
     target: list[Token] | None = Field(None, description="that each row of a generated text emitted")
     target_input: list[Token] | None = Field(None, description="that each row of a generated text was fed")
     object: list[Detected] | None = Field(None, description="all that a detector looks for, found or not")
+    frame: Frames | None = None
     grid: Grid | None = None
     prefix: int | None = Field(None, description="tokens before the first patch, such as a class token")
 
