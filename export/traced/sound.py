@@ -39,6 +39,11 @@ class TracedSound(Traced):
         return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
 
+def frames_of(frames: LogMel, model: nn.Module, samples: Tensor, filled: Tensor | None = None) -> Tensor:
+    """Return the frames of samples in the precision of a model; they are made in single floats at least."""
+    return frames(samples.to(frames.waves.dtype), filled).to(next(model.parameters()).dtype)
+
+
 class TracedWhisper(Traced):
     """A Whisper: samples (batch, sample) and target -> logits of the token after each target token."""
 
@@ -53,7 +58,7 @@ class TracedWhisper(Traced):
         """Run the model; return its answer, maps and values."""
         samples, target = inputs
         fed: list[KeyValue] = []
-        memory, maps, (own, *planes) = self.hear(self.frames(samples.to(self.frames.waves.dtype)))
+        memory, maps, (own, *planes) = self.hear(frames_of(self.frames, self.model, samples))
         logits, others = self.model.write(target, memory, [recording(fed)] * len(self.kinds[1].maps))
         return Observed(logits, self.by_kind(maps | others), [own, values_of(fed), values_of(memory), *planes])
 
@@ -93,7 +98,7 @@ class TracedTera(Traced):
         """Run the model; return its answer, maps and values."""
         (samples,) = inputs
         recorded: list[KeyValue] = []
-        sound = self.frames(samples.to(self.frames.waves.dtype))
+        sound = frames_of(self.frames, self.model, samples)
         answer, maps = self.model(sound, [recording(recorded)] * len(self.kinds[0].maps))
         return Observed(answer, self.by_kind(maps), [values_of(recorded)])
 
@@ -108,7 +113,7 @@ class WhisperHear(nn.Module):
 
     def forward(self, samples: Tensor, kept: Tensor) -> tuple[Tensor, ...]:
         """Return key, value, ... of each block."""
-        remembered, _ = self.model.hear(self.frames(samples.to(self.frames.waves.dtype), kept))
+        remembered, _ = self.model.hear(frames_of(self.frames, self.model, samples, kept))
         return tuple(chain(*remembered))
 
 

@@ -79,7 +79,19 @@ def kaldi_filters(sizes: MelSizes) -> npt.NDArray[np.float64]:
     return weights
 
 
-class LogMel(nn.Module):
+class Wide(nn.Module):
+    """A module whose tables stay single floats in a model of half floats, which have too few decades for sound."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Wide":
+        held = dict(self._buffers)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call] # torch's own
+        for name, table in self._buffers.items():
+            if table is not None and table.dtype.itemsize < torch.float32.itemsize:
+                self._buffers[name] = held[name]
+        return self
+
+
+class LogMel(Wide):
     """Log-mel frames, as Whisper has them (Radford et al. 2023, section 2.2), by two convolutions and a product.
 
     A frame is every `hop` samples, in the middle of a Hann window; the loudest band of a sound is the top of 8 decades.
@@ -113,18 +125,6 @@ class LogMel(nn.Module):
             return frames
         heard = torch.arange(frames.shape[-1], device=frames.device) < kept[:, None]
         return frames * heard[:, None].to(frames.dtype)
-
-
-class Wide(nn.Module):
-    """A module whose tables stay single floats in a model of half floats, which have too few decades for sound."""
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Wide":
-        held = dict(self._buffers)
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call] # torch's own
-        for name, table in self._buffers.items():
-            if table is not None and table.dtype.itemsize < torch.float32.itemsize:
-                self._buffers[name] = held[name]
-        return self
 
 
 class FilterBank(Wide):

@@ -1,5 +1,6 @@
 """Whisper (Radford et al. 2023): an encoder-decoder that hears frames of sound and writes tokens."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -11,6 +12,7 @@ from contract.generation import Speech
 from contract.input_rules import SoundRule
 from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
+from export.checkpoints.building.image_family import PREPROCESSOR, processor_of
 from export.checkpoints.building.sequence_family import stack_names
 from export.checkpoints.building.tensor_names import Names, copy_of
 from export.checkpoints.reading.checkpoint import Checkpoint
@@ -25,7 +27,6 @@ from model.architectures.whisper import WhisperConfig, whisper
 from model.parts.sound import LogMel, MelSizes
 from model.parts.stacks import StackSizes
 
-PREPROCESSOR = "preprocessor_config.json"
 HALVED = 2
 """Frames of the mel scale for each of the encoder."""
 OF_PROMPTS = (
@@ -81,7 +82,7 @@ class WhisperFamily(Family[Config]):
             decoder=StackSizes(config.decoder_layers, config.decoder_attention_heads, config.decoder_ffn_dim),
             activation=config.activation_function,
         )
-        mel = self._frames(checkpoint, sizes)
+        mel = self._frames(checkpoint, sizes, options.ignored)
         tokenizer = read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True)
         rules = read_generation(
             checkpoint, continues=False, vocabulary=sizes.vocabulary, positions=sizes.length,
@@ -111,9 +112,9 @@ class WhisperFamily(Family[Config]):
         )
 
     @staticmethod
-    def _frames(checkpoint: Checkpoint, sizes: WhisperConfig) -> MelSizes:
+    def _frames(checkpoint: Checkpoint, sizes: WhisperConfig, ignored: Collection[str]) -> MelSizes:
         """Return how frames are made. Raises CheckpointError for features that the encoder does not take."""
-        given = checkpoint.json(PREPROCESSOR)
+        given = processor_of(checkpoint, ignored, "feature_extractor")
         mel = MelSizes(bands=sizes.bands)
         wanted = {
             "feature_size": mel.bands, "sampling_rate": mel.rate, "hop_length": mel.hop, "n_fft": mel.window,

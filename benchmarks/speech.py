@@ -1,0 +1,213 @@
+"""What Whisper writes and when, beside the transformers library: `python -m benchmarks.speech CHECKPOINT ARTIFACTS`.
+
+Sentences are spoken by espeak-ng, in six voices at three speeds, every third with noise of 20 dB. For the true times of
+words, each word is spoken alone, and they are joined with known pauses.
+"""
+
+import argparse
+import base64
+import io
+import subprocess
+import wave
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.running_service import served
+from service.inputs.resampling import resample
+from service.inputs.wav import decode_wav
+
+Samples = npt.NDArray[np.float32]
+RATE = 16_000
+VOICES = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-us+f3", "en-gb+m4")
+SPEEDS = (130, 155, 180)
+PAUSE = 0.12
+"""Seconds between words that are spoken alone."""
+SENTENCES = (
+    "The museum opens at ten on Sunday morning.", "Please call me when the train has left the station.",
+    "Nobody knew where the old key was hidden.", "We need three more chairs for the meeting.",
+    "The weather will be cold and windy tomorrow.", "She bought a loaf of bread and some cheese.",
+    "My brother works in a hospital near the river.", "Turn left at the second traffic light.",
+    "The children are playing in the garden.", "He forgot his umbrella on the bus again.",
+    "Can you tell me the way to the library?", "The price of coffee went up last month.",
+    "There is a small boat on the lake.", "I would like a table for two people.",
+    "The doctor said that he should rest for a week.", "Our flight was delayed because of the snow.",
+    "The book on the table belongs to my sister.", "They walked along the beach until dark.",
+    "A green car stopped in front of the house.", "Dinner will be ready in twenty minutes.",
+)  # fmt: skip
+COUNT = 60
+
+
+class Said(NamedTuple):
+    """A sound, and what was said in it: words with the seconds at which they begin, where these are known."""
+
+    samples: Samples
+    text: str
+    starts: Sequence[float] = ()
+
+
+def speak(text: str, voice: str, speed: int) -> Samples:
+    """Return what espeak-ng says, at the rate of Whisper."""
+    command = ["espeak-ng", "-v", voice, "-s", str(speed), "--stdout", text]
+    data = subprocess.run(command, capture_output=True, check=True).stdout  # our own words
+    samples, rate = decode_wav(data)
+    return resample(samples, rate, RATE)
+
+
+def sentences(count: int = COUNT) -> Iterator[Said]:
+    """Yield whole sentences, every third with noise of 20 dB."""
+    draw = np.random.default_rng(0)
+    for number in range(count):
+        text = SENTENCES[number % len(SENTENCES)]
+        samples = speak(text, VOICES[number % len(VOICES)], SPEEDS[number // len(VOICES) % len(SPEEDS)])
+        if number % 3 == 2:
+            power = float((samples**2).mean())
+            samples = samples + draw.normal(size=len(samples)).astype(np.float32) * np.float32((power / 100) ** 0.5)
+        yield Said(_sixteen_bits(samples), text)
+
+
+def joined(count: int = COUNT // 2) -> Iterator[Said]:
+    """Yield sentences whose words are spoken alone, with the seconds at which each begins."""
+    for number in range(count):
+        text = SENTENCES[number % len(SENTENCES)]
+        voice, speed = VOICES[number % len(VOICES)], SPEEDS[number // len(VOICES) % len(SPEEDS)]
+        pieces, starts, length = [np.zeros(RATE // 4, np.float32)], [], RATE // 4
+        for word in text.split():
+            spoken = speak(word.strip(".?,"), voice, speed)
+            loud = np.flatnonzero(np.abs(spoken) > 0.01)
+            spoken = spoken[loud[0] : loud[-1] + 1]
+            starts.append(length / RATE)
+            pieces += [spoken, np.zeros(int(PAUSE * RATE), np.float32)]
+            length += len(spoken) + int(PAUSE * RATE)
+        yield Said(_sixteen_bits(np.concatenate(pieces)), text, starts)
+
+
+def nothing_said() -> dict[str, Samples]:
+    """Return sounds of twenty seconds in which nobody speaks."""
+    draw, time = np.random.default_rng(1), np.arange(20 * RATE) / RATE
+    hum = 0.1 * np.sin(2 * np.pi * 50 * time) + 0.03 * np.sin(2 * np.pi * 150 * time)
+    return {
+        "silence": np.zeros(20 * RATE, np.float32),
+        "hum": hum.astype(np.float32),
+        "noise": (0.05 * draw.normal(size=20 * RATE)).astype(np.float32),
+        "quiet noise": (0.002 * draw.normal(size=20 * RATE)).astype(np.float32),
+    }
+
+
+def _sixteen_bits(samples: Samples) -> Samples:
+    return (np.round(samples * 32_767).clip(-32_768, 32_767) / 32_768).astype(np.float32)
+
+
+def as_wav(samples: Samples) -> bytes:
+    """Return a WAV file of 16 bits."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as opened:
+        opened.setnchannels(1)
+        opened.setsampwidth(2)
+        opened.setframerate(RATE)
+        opened.writeframes(np.round(samples * 32_768).clip(-32_768, 32_767).astype("<i2").tobytes())
+    return file.getvalue()
+
+
+class Reference:
+    """The transformers library, of a checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+        from tokenizers import Tokenizer
+        from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+        torch.set_num_threads(1)
+        self.model = WhisperForConditionalGeneration.from_pretrained(folder).eval()
+        self.features = WhisperFeatureExtractor.from_pretrained(folder)
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+    def write(self, samples: Samples) -> tuple[str, list[tuple[str, float]]]:
+        """Return the text, and its tokens with their times: those of the next token."""
+        given = self.features(samples, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
+        found: Any = self.model.generate(
+            given.input_features, attention_mask=given.attention_mask, return_token_timestamps=True
+        )
+        tokens, times = found["sequences"][0].tolist(), found["token_timestamps"][0].tolist()
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True).strip()
+        return text, [(self.tokenizer.decode([one]), time) for one, time in zip(tokens, times, strict=True)]
+
+
+def word_times(tokens: Sequence[tuple[str, float]]) -> list[float]:
+    """Return the seconds at which words begin: the times of the tokens before. The first words have none."""
+    return [time for (_, time), (text, _) in pairwise(tokens) if text.startswith(" ") and time > 0]
+
+
+def _figures(differences: Sequence[float]) -> str:
+    of = np.abs(differences)
+    return f"median {np.median(of):.3f} s, 95 % within {np.percentile(of, 95):.3f} s ({len(of)} words)"
+
+
+def main() -> None:
+    """Print how many texts are the same, and how far times are from one another and from the truth."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint of Whisper")
+    parser.add_argument("artifacts", type=Path, help="folder with its artifact")
+    parser.add_argument("--model", default="whisper-tiny-en")
+    parser.add_argument("--count", type=int, default=COUNT, help="sentences")
+    arguments = parser.parse_args()
+    reference = Reference(arguments.checkpoint)
+    with served(arguments.artifacts) as client:
+
+        def ours(samples: Samples, **options: object) -> dict[str, Any]:
+            body = {"audio": [base64.b64encode(as_wav(samples)).decode()], **options}
+            answer = client.post(f"/v1/models/{arguments.model}/transcribe", json=body, timeout=120).raise_for_status()
+            found: dict[str, Any] = answer.json()["results"][0]
+            return found
+
+        same, whole, silences, chances = 0, 0, [], []
+        between: list[float] = []
+        for said in sentences(arguments.count):
+            mine, (text, tokens) = ours(said.samples, timestamps="word"), reference.write(said.samples)
+            same += mine["text"] == text
+            whole += _plain(text) == _plain(said.text)
+            silences.append(mine["segments"][0]["no_speech_probability"])
+            chances.append(mine["segments"][0]["log_probability"])
+            theirs, own = word_times(tokens), [word["start"] for word in mine["words"]][1:]
+            if mine["text"] == text:
+                between += [one - other for one, other in zip(own[-len(theirs) :], theirs, strict=True)]
+        print(f"texts as the reference writes them: {same} of {arguments.count} ({whole} without an error)")
+        print(f"word starts, ours and the reference's (its tokens' times are those of the next): {_figures(between)}")
+        print(f"no speech: 95 % of sentences below {np.percentile(silences, 95):.3f}, "
+              f"log probability above {np.percentile(chances, 5):.2f}")  # fmt: skip
+        _print_truth(ours, reference, arguments.count // 2)
+        for name, samples in nothing_said().items():
+            found = ours(samples, timestamps="segment")
+            print(f"{name}: {found['text']!r}")
+
+
+def _print_truth(ours: Any, reference: Reference, count: int) -> None:
+    mine: list[float] = []
+    theirs: list[float] = []
+    as_given: list[float] = []
+    for said in joined(count):
+        words = ours(said.samples, timestamps="word")["words"]
+        spoken = [_plain(word) for word in said.text.split()]
+        if [_plain(word["word"]) for word in words] != spoken:
+            continue
+        mine += [word["start"] - start for word, start in zip(words[1:], said.starts[1:], strict=True)]
+        _, tokens = reference.write(said.samples)
+        moved = word_times(tokens)
+        own = [time for text, time in tokens if text.startswith(" ")][1:]
+        theirs += [one - start for one, start in zip(moved, said.starts[-len(moved) :], strict=True)]
+        as_given += [one - start for one, start in zip(own, said.starts[-len(own) :], strict=True)]
+    print(f"word starts against the truth, ours: {_figures(mine)}")
+    print(f"  transformers, each time given to the next token: {_figures(theirs)}")
+    print(f"  transformers, as it gives them: {_figures(as_given)}")
+
+
+def _plain(text: str) -> str:
+    return "".join(one for one in text.lower() if one.isalnum() or one == " ").strip()
+
+
+if __name__ == "__main__":
+    main()
