@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from contract.input_rules import ImageRule, TextRule
+from contract.input_rules import SAMPLES, ImageRule, SoundRule, TextRule
 from contract.manifest import Kind
 from service.arrays import Array
 from service.concurrency import together
@@ -179,8 +179,27 @@ def tokens(item: ModelInput, kind: Kind, rule: TextRule) -> tuple[Array, Callabl
     return columns, take_away
 
 
+def frames(item: ModelInput, kind: Kind, rule: SoundRule) -> tuple[Array, Callable[[Array], ModelInput]]:
+    """Return the columns of a sound's frames, and what makes all but some of them silent.
+
+    Raises Unacceptable for patches of a spectrogram: no part of a sound is one of them.
+    """
+    if kind.grid or item.sound is None:
+        raise Unacceptable("evaluate: is of frames of a sound, not of patches of its spectrogram")
+    columns, samples = np.arange(item.sound.frames), item.arrays[SAMPLES]
+    of_sample = ((np.arange(len(samples)) - rule.side) / rule.rate / rule.step).astype(np.int64)
+
+    def take_away(parts: Array) -> ModelInput:
+        left = np.concatenate([parts, [True]])  # what is behind the sound stays as it is
+        rest = np.where(left[of_sample.clip(0, len(parts))], samples, 0).astype(samples.dtype)
+        return replace(item, arrays={**item.arrays, SAMPLES: rest})
+
+    return columns, take_away
+
+
 PARTS: dict[str, Callable[[ModelInput, Kind, Any], tuple[Array, Callable[[Array], ModelInput]]]] = {
     "image": patches,
     "text": tokens,
+    "sound": frames,
 }
 """By the modality of an input: the columns of its parts, and what takes some away."""

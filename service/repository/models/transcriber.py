@@ -11,6 +11,7 @@ import numpy as np
 from contract.artifact import Artifact
 from contract.generation import ALIGNED, Speech
 from contract.input_rules import FILLED
+from contract.manifest import KindName
 from contract.names import listed
 from service.arrays import Array, padded
 from service.batching.admission import Backlog
@@ -182,6 +183,14 @@ class Transcriber(Generator):
         most = min(options.max_new_tokens or self.generation.max_new_tokens, self._room(prefix))
         found = await self._decode(memory, prefix, lambda: self._search(prefix, most, None, caller), most, caller)
         return found._replace(tokens=(*prefix[1:], *found.tokens), logs=(*[0.0] * (len(prefix) - 1), *found.logs))
+
+    def parts(self, source: ModelInput) -> dict[str, tuple[KindName, slice]]:
+        """Return which columns are frames, tokens written so far, and what a target begins with.
+
+        The share of the frames says how much of a token was heard, and how much guessed by what was written before.
+        """
+        begun = len(self._prefix(next(iter(self.speech.languages.values()), None), DEFAULT_TASK, timed=False))
+        return {**super().parts(source), "prefix": ("decoder", slice(begun, None)), "start": ("decoder", slice(begun))}
 
     # One window
 
