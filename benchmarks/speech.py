@@ -40,6 +40,10 @@ SENTENCES = (
     "A green car stopped in front of the house.", "Dinner will be ready in twenty minutes.",
 )  # fmt: skip
 COUNT = 60
+PLAIN = {
+    "temperature": 0, "compression_ratio_threshold": None, "logprob_threshold": None, "no_speech_threshold": None,
+}  # fmt: skip
+"""What the reference does where it is asked for nothing."""
 
 
 class Said(NamedTuple):
@@ -167,7 +171,7 @@ def main() -> None:
         same, whole, silences, chances = 0, 0, [], []
         between: list[float] = []
         for said in sentences(arguments.count):
-            mine, (text, tokens) = ours(said.samples, timestamps="word"), reference.write(said.samples)
+            mine, (text, tokens) = ours(said.samples, timestamps="word", **PLAIN), reference.write(said.samples)
             same += mine["text"] == text
             whole += _plain(text) == _plain(said.text)
             silences.append(mine["segments"][0]["no_speech_probability"])
@@ -181,8 +185,8 @@ def main() -> None:
               f"log probability above {np.percentile(chances, 5):.2f}")  # fmt: skip
         _print_truth(ours, reference, arguments.count // 2)
         for name, samples in nothing_said().items():
-            found = ours(samples, timestamps="segment")
-            print(f"{name}: {found['text']!r}")
+            plain, found = (ours(samples, timestamps="segment", **options) for options in (PLAIN, {}))
+            print(f"{name}: {found['text']!r}; without thresholds {plain['text']!r}")
 
 
 def _print_truth(ours: Any, reference: Reference, count: int) -> None:
@@ -190,7 +194,7 @@ def _print_truth(ours: Any, reference: Reference, count: int) -> None:
     theirs: list[float] = []
     as_given: list[float] = []
     for said in joined(count):
-        words = ours(said.samples, timestamps="word")["words"]
+        words = ours(said.samples, timestamps="word", **PLAIN)["words"]
         spoken = [_plain(word) for word in said.text.split()]
         if [_plain(word["word"]) for word in words] != spoken:
             continue

@@ -127,6 +127,6 @@ def test_a_picture_stays_what_was_checked_and_needs_a_key_as_other_paths_do(copi
 
 def test_openapi_names_the_types_of_an_example(client):
     described = client.get("/openapi.json").json()["paths"]["/v1/models/{model}/examples/{number}"]["get"]
-    types = {"image/png", "image/jpeg", "image/webp", "application/json"}
+    types = {"image/png", "image/jpeg", "image/webp", "audio/wav", "application/json"}
     assert described["responses"]["200"]["content"].keys() == types
     assert "404" in described["responses"]

@@ -36,6 +36,8 @@ TIGHT = {
 """Settings of the service that most lines are tried on: each limit is low, so that little passes it."""
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
 ELSEWHERE = {
+    "a long sound, or a WAV whose header announces more than it may have": "service/inputs/test_sound_decoding.py",
+    "a sound of many channels, of a strange rate, or of samples that are no numbers": "service/inputs/test_wav.py",
     "a long prompt that would be put before each text": "service/api/tasks/test_vectors.py",
     "a very long text that is read in windows, or many of them": "service/inputs/test_tokenization.py",
     "many words of sparse embeddings": "service/api/tasks/test_words.py",
@@ -365,7 +367,7 @@ def _(client):
     assert client.post(GENERATE, content=nested, headers=JSON).status_code == 422
 
 
-@line("base64 that is no image's, or too long")
+@line("base64 that is no image's or sound's, or too long")
 def _(client):
     assert document(client, CLASSIFY, images=["no base64!"]).status_code == 400
     assert document(client, CLASSIFY, images=[base64.b64encode(bytes(200_001)).decode()]).status_code == 413
@@ -411,7 +413,7 @@ def _(client):
     assert client.post(CLASSIFY, **form((FILE, SEVEN), (b'name="top_k"', b"\xff"))).status_code == 400
 
 
-@line("many images or texts in a request")
+@line("many images, sounds or texts in a request")
 def _(client):
     assert document(client, GENERATE, inputs=["a"] * 41).status_code == 422
     assert document(client, GENERATE, inputs=["a"] * 40).status_code == 413

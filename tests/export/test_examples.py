@@ -174,7 +174,7 @@ def test_a_picture_is_small(tmp_path):
 def test_a_model_of_images_is_given_files(tmp_path):
     with pytest.raises(CheckpointError, match=r"must be a file, since the model takes images; .*none is none"):
         with_given(classifier(), [str(tmp_path / "none")])
-    with pytest.raises(CheckpointError, match="must be a picture's file"):
+    with pytest.raises(CheckpointError, match="must be a file, since the model takes images"):
         with_given(classifier(), [str(tmp_path)])
 
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from model.architectures.detector import Detector
 from model.architectures.gpt import GPT
+from model.architectures.speech_transformer import SpeechTransformer
 from model.architectures.text_encoder import TextEncoder
 from model.architectures.transformer import Transformer
 from model.architectures.vit import ViT
@@ -49,6 +50,9 @@ def run_of(model, batch=2):
         masked = [torch.tensor([[3], [0]])[:batch]] if isinstance(model.head, MaskedWords) else []
         return [model.encoder], lambda: model(source, shown, None, *masked)[0][:, 0]
     prefix = tokens(batch, 5, seed=1)
+    if isinstance(model, SpeechTransformer):
+        sound = randn(batch, 40, 300)
+        return [model.encoder, model.decoder], lambda: model(sound, prefix % 10)[0][rows, 3]
     return [model.encoder, model.decoder], lambda: model(source, shown, prefix)[0][rows, 3]
 
 

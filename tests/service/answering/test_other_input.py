@@ -69,7 +69,7 @@ def test_the_other_image_costs_what_an_image_costs(service):
 def test_the_other_input_is_decoded_and_embedded_once(service, monkeypatch):
     client, served = service
     seen = []
-    predict, decode = served.predict, client.app.state.regard.decode_image
+    predict, decode = served.predict, client.app.state.regard.decode_file
 
     async def counted(item, caller):
         seen.append("predict")
@@ -80,6 +80,6 @@ def test_the_other_input_is_decoded_and_embedded_once(service, monkeypatch):
         return await decode(*arguments)
 
     monkeypatch.setattr(served, "predict", counted)
-    monkeypatch.setattr(client.app.state.regard, "decode_image", decoded)
+    monkeypatch.setattr(client.app.state.regard, "decode_file", decoded)
     assert answered(client, sides="both").status_code == 200
     assert sorted(seen) == ["decode"] * (INPUTS + 1) + ["predict"]

@@ -98,6 +98,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "PegasusTokenizer": _pieces(pieces.PEGASUS, "pegasus", specials=T5_SPECIALS | {"mask_token": "<mask_2>"}),
     "MBartTokenizer": _pieces(pieces.MBART, "mbart", spaced_mask=True),
     "MBart50Tokenizer": _pieces(pieces.MBART50, spaced_mask=True),
+    "WhisperTokenizer": TokenizerClass(splits="as saved", typed=False),
     "PreTrainedTokenizerFast": TokenizerClass(splits="as saved", typed=False),
     "TokenizersBackend": TokenizerClass(splits="as saved", typed=False),
 }
