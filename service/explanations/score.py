@@ -243,7 +243,8 @@ def _check_two(options: AttentionOptions, method: Method, manifest: Manifest) ->
 
 def _names(manifest: Manifest, *, by_states: bool = False) -> tuple[str, ...]:
     """Return what `against` may hold: another input where states or embeddings are compared."""
-    another = (manifest.inputs[0].modality, "id")
+    modality = manifest.inputs[0].modality
+    another = ("id",) if modality == "sound" else (modality, "id")  # no option holds a sound
     return another if by_states else AGAINST.get(explains(manifest), another)
 
 

@@ -1564,6 +1564,7 @@ const AGGREGATES = [
 ]
 const TASKS = {
 'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
+'audio-classification': { ...CLASSES, title: 'What is heard?' },
 'image-classification': { ...CLASSES, title: 'What is in the image?' },
 'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
 'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
@@ -2232,7 +2233,7 @@ const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
 function kindOf(model, selection) {
 const names = kindsOf(model)
 const name = names.includes(selection.kind) ? selection.kind
-: names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
+: names.find((one) => model.attention.kinds[one].key === 'image' || one === 'cross') ?? names[0]
 const kind = { name, ...model.attention.kinds[name] }
 return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
 }
@@ -2785,7 +2786,8 @@ text, pair, row: score, written, heads, mask, merged, found = [], about = 0, ste
 }) {
 const { method } = attention
 const object = attention.tokens.object?.map((one) => objectToken(one, found))
-const axes = { frame: framesOf(attention.maps[0], step), ...attention.tokens, object }
+const [frame, band] = [step, 0].map((seconds) => framesOf(attention.maps[0], seconds))
+const axes = { ...attention.tokens, frame, band, object }
 const maps = mapsOf(attention)
 const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
 const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)

@@ -31,7 +31,8 @@ export function Heads({ model, selection, change, input, main, objects }) {
     const attention = await attentionOf(answer.id, query, signal)
     const figures = attention.diagnostics?.find((one) => one.kind === kind.name) ?? null
     const maps = mapsOf(attention)
-    const axis = attention.tokens[kind.key] // none of a sound
+    const named = attention.tokens[kind.key]
+    const axis = Array.isArray(named) ? named : undefined // none of a sound
     const columns = axis ? blocksOf(axis, maps[0].keys, maps[0].pool) : []
     return { maps, figures, kind, special: columns.map(({ special }) => special) }
   })

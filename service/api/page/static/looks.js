@@ -81,7 +81,8 @@ export function textLook(attention, kind, {
 }) {
   const { method } = attention
   const object = attention.tokens.object?.map((one) => objectToken(one, found))
-  const axes = { frame: framesOf(attention.maps[0], step), ...attention.tokens, object }
+  const [frame, band] = [step, 0].map((seconds) => framesOf(attention.maps[0], seconds))
+  const axes = { ...attention.tokens, frame, band, object }
   const maps = mapsOf(attention)
   const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
   const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)

@@ -92,7 +92,7 @@ export const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
 export function kindOf(model, selection) {
   const names = kindsOf(model)
   const name = names.includes(selection.kind) ? selection.kind
-    : names.find((one) => model.attention.kinds[one].key === 'image') ?? names[0]
+    : names.find((one) => model.attention.kinds[one].key === 'image' || one === 'cross') ?? names[0]
   const kind = { name, ...model.attention.kinds[name] }
   return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
 }

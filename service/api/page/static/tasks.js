@@ -276,6 +276,7 @@ const AGGREGATES = [
 ]
 const TASKS = { // `title` is the question, `second` what a second text is; a field that two have is the first one's
   'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
+  'audio-classification': { ...CLASSES, title: 'What is heard?' },
   'image-classification': { ...CLASSES, title: 'What is in the image?' },
   'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
   'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
