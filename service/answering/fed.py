@@ -1,4 +1,4 @@
-"""What a model was fed of an earlier request: its pixels or tokens, after all that prepares them."""
+"""What a model was fed of an earlier request: its pixels, tokens or samples, after all that prepares them."""
 
 import base64
 import io
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from contract.input_rules import ImageRule, TextRule
+from contract.input_rules import SAMPLES, ImageRule, SoundRule, TextRule
 from contract.manifest import SHOWN
 from service.answering.call import Call
 from service.answering.earlier import check_one_input, prepare_earlier
@@ -59,5 +59,18 @@ def _tokens(item: ModelInput, rule: TextRule) -> dict[str, object]:
     return {"tokens": [{"id": one.index, **one.json(), "type": one.type} for one in item.tokens]}
 
 
-OF_MODALITY: Mapping[str, Callable[[ModelInput, Any], dict[str, object]]] = {"image": _pixels, "text": _tokens}
+def _samples(item: ModelInput, rule: SoundRule) -> dict[str, object]:
+    """Return how many samples the graph takes, how many of them are of the sound, and how loud they are."""
+    heard = min(len(item.sound.samples), rule.samples) if item.sound else 0
+    samples = item.arrays[SAMPLES][rule.side : rule.side + heard].astype(np.float64)
+    figures = {"least": samples.min(), "most": samples.max(), "loudness": np.sqrt(np.mean(samples**2))}
+    numbers = {name: round(float(value), 6) for name, value in figures.items()}
+    return {"samples": {"count": len(item.arrays[SAMPLES]), "heard": heard, "rate": rule.rate, **numbers}}
+
+
+OF_MODALITY: Mapping[str, Callable[[ModelInput, Any], dict[str, object]]] = {
+    "image": _pixels,
+    "text": _tokens,
+    "sound": _samples,
+}
 """By the modality of an input."""

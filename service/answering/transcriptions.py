@@ -108,7 +108,9 @@ class _Work(Generic[T]):
 
     async def _explain(self, item: ModelInput, target: Sequence[int]) -> AttentionAnswer | None:
         call = self.call
-        if call.query is None:
+        if call.query is not None and not target and self.show is None:
+            raise Unacceptable("attention: is of what was said, and nothing was")
+        if call.query is None or not target:
             return None
         space = Space(call.state.settings.max_image_pixels, len(self.pending))
         cost = check_explained(call.state, call.served, call.query, item, len(target), space)

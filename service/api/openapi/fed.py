@@ -41,8 +41,20 @@ class Pixels(Part):
     png: str = Field(description="base64")
 
 
+class Samples(Part):
+    """The samples that the graph takes, of which some are of the sound."""
+
+    count: int
+    heard: int
+    rate: int = Field(description="a second")
+    least: float
+    most: float
+    loudness: float = Field(description="root of their mean square")
+
+
 class Fed(Part):
-    """What a model was fed: pixels of an image, or tokens of a text."""
+    """What a model was fed: pixels of an image, tokens of a text, or samples of a sound."""
 
     pixels: Pixels | None = None
     tokens: list[FedToken] | None = None
+    samples: Samples | None = None

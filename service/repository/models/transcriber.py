@@ -10,7 +10,7 @@ import numpy as np
 
 from contract.artifact import Artifact
 from contract.generation import ALIGNED, Speech
-from contract.input_rules import FILLED
+from contract.input_rules import FILLED, SAMPLES
 from contract.manifest import KindName
 from contract.names import listed
 from service.arrays import Array, padded
@@ -148,6 +148,9 @@ class Transcriber(Generator):
         seek, told, segments, target = 0, True, list[Segment](), list[int]()
         while seek < max(total, 1):
             item = self.inputs.sound_input(sound, seek)
+            if options.no_speech_threshold is not None and not item.arrays[SAMPLES].any():  # what is written is made up
+                seek += int(item.arrays[FILLED]) * rule.hop
+                continue
             memory = await self.hearing_lane.submit(item, rule.frames, 0, caller)
             found, silent = await self._listen(memory, caller)
             language = found if language is None else language

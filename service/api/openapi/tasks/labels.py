@@ -5,7 +5,7 @@ from pydantic import Field
 from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import Part, any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, TextsOrPairs, form, query, raw_or
+from service.api.openapi.requests import IMAGES, SOUNDS, Images, Sounds, TextsOrPairs, form, query, raw_or
 from service.api.pipelines.parameters import (
     ImageClassificationParameters,
     TextClassificationParameters,
@@ -45,6 +45,10 @@ class ClassifyImages(ClassifyOptions, Images):
     """Images to classify."""
 
 
+class ClassifySounds(ClassifyOptions, Sounds):
+    """Sounds to classify."""
+
+
 class ClassifyTexts(ZeroShotOptions, TextsOrPairs):
     """Texts to classify."""
 
@@ -59,7 +63,11 @@ class ScoredLabel(Part):
 NAME = "classify"
 OPERATION = prediction(
     Classified,
-    raw_or(any_of(ClassifyImages, ClassifyTexts), form("ClassifyForm", ClassifyOptions)),
+    raw_or(
+        any_of(ClassifyImages, ClassifySounds, ClassifyTexts),
+        form("ClassifyForm", ClassifyOptions),
+        (*IMAGES, *SOUNDS),
+    ),
     query(RequestOptions, ClassifyOptions, AttentionOptions),
 )
 PARAMETERS = (TextClassificationParameters, ZeroShotParameters, ImageClassificationParameters)

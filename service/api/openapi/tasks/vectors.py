@@ -5,7 +5,7 @@ from pydantic import Field
 from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, Texts, form, query, raw_or
+from service.api.openapi.requests import IMAGES, SOUNDS, Images, Sounds, Texts, form, query, raw_or
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
 from service.options.predictions import EmbedOptions, EmbedTextOptions
@@ -27,6 +27,10 @@ class EmbedImages(EmbedOptions, Images):
     """Images to embed."""
 
 
+class EmbedSounds(EmbedOptions, Sounds):
+    """Sounds to embed."""
+
+
 class EmbedTexts(EmbedTextOptions, Texts):
     """Texts to embed."""
 
@@ -34,7 +38,11 @@ class EmbedTexts(EmbedTextOptions, Texts):
 NAME = "embed"
 OPERATION = prediction(
     Embedded,
-    raw_or(any_of(EmbedImages, EmbedTexts), form("EmbedForm", EmbedOptions)),
+    raw_or(
+        any_of(EmbedImages, EmbedSounds, EmbedTexts),
+        form("EmbedForm", EmbedOptions),
+        (*IMAGES, *SOUNDS),
+    ),
     query(RequestOptions, EmbedOptions, AttentionOptions),
 )
 PARAMETERS = (EmbedTextOptions, EmbedOptions)

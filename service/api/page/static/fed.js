@@ -21,12 +21,14 @@ export function WhatWasFed({ model, main }) {
   const { value: answer, behind } = main.asked
   const ready = answer?.id && !behind && answer.model.name === model.name
   const found = useAsked(ready ? `${answer.id} ${model.name}` : null, (signal) => fedOf(answer, model, signal))
-  const { pixels, tokens, labels } = found.value ?? {}
+  const { pixels, tokens, samples, labels } = found.value ?? {}
   return html`<div class=${found.busy ? 'stale' : ''}>
     ${found.busy && html`<p role="status">asking…</p>`}
     ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
     ${pixels && html`<${Pixels} ...${pixels} />`}
     ${tokens && html`<${Tokens} tokens=${tokens} />`}
+    ${samples && html`<p>${samples.heard} samples, ${samples.rate} a second, of ${samples.count} that the graph takes;
+      from ${short(samples.least)} to ${short(samples.most)}, of loudness ${short(samples.loudness)}.</p>`}
     ${labels && html`<${Figures} caption="Labels" head=${['label', 'logit', 'probability']}
       rows=${labels.map(({ label, logit, probability }) => [label, short(logit), percent(probability)])} />`}
     <p class="quiet">

@@ -28,7 +28,7 @@ function seenRow(look, words, selection, word) {
  * click plays the sound from there.
  */
 export function SoundView({ sound, result, look, selection, step, most }) {
-  const { words = [], duration } = result
+  const { words = [], duration = (sound.samples?.length ?? 0) / sound.rate } = result // none of what is not written
   const heard = useHeard()
   const pinned = selection.object === '' ? null : Number(selection.object)
   const word = wordAt(words, heard) ?? (pinned < words.length ? pinned : null) ?? (words.length ? 0 : null)
