@@ -1,4 +1,6 @@
-"""What Whisper writes and when, beside the transformers library: `python -m benchmarks.speech CHECKPOINT ARTIFACTS`.
+"""What whisper-tiny-en writes and when, beside the transformers library; how fast, beside faster-whisper.
+
+`make bench-speech`, or `python -m benchmarks.speech [--rates]`.
 
 Sentences are spoken by espeak-ng, in six voices at three speeds, every third with noise of 20 dB. For the true times of
 words, each word is spoken alone, and they are joined with known pauses.
@@ -6,22 +8,34 @@ words, each word is spoken alone, and they are joined with known pauses.
 
 import argparse
 import base64
+import functools
 import io
+import os
+import statistics
 import subprocess
+import tempfile
+import time
 import wave
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.peers import ROOT, Peer, python
 from benchmarks.running_service import served
+from export.ctranslate2 import write_whisper
+from export.packaged import WHISPER, folder_of
 from service.inputs.resampling import resample
 from service.inputs.wav import decode_wav
 
 Samples = npt.NDArray[np.float32]
+Ours: TypeAlias = Callable[..., dict[str, Any]]
+"""What the service answers of samples."""
+NAME = "whisper-tiny-en"
 RATE = 16_000
 VOICES = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-us+f3", "en-gb+m4")
 SPEEDS = (130, 155, 180)
@@ -152,44 +166,81 @@ def _figures(differences: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Print how many texts are the same, and how far times are from one another and from the truth."""
+    """Print how many texts are the same, and how far times are from one another and from the truth; or rates."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint of Whisper")
-    parser.add_argument("artifacts", type=Path, help="folder with its artifact")
-    parser.add_argument("--model", default="whisper-tiny-en")
+    parser.add_argument("--artifacts", type=Path, default=ROOT / "artifacts", help="folder with whisper-tiny-en")
     parser.add_argument("--count", type=int, default=COUNT, help="sentences")
+    parser.add_argument("--rates", action="store_true", help="beside faster-whisper, in place of what is written")
+    parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    reference = Reference(arguments.checkpoint)
-    with served(arguments.artifacts) as client:
+    package = next(folder_of(NAME, WHISPER).rglob("model.bin")).parent
+    with served(arguments.artifacts) as client, tempfile.TemporaryDirectory() as folder:
 
         def ours(samples: Samples, **options: object) -> dict[str, Any]:
             body = {"audio": [base64.b64encode(as_wav(samples)).decode()], **options}
-            answer = client.post(f"/v1/models/{arguments.model}/transcribe", json=body, timeout=120).raise_for_status()
+            answer = client.post(f"/v1/models/{NAME}/transcribe", json=body, timeout=120).raise_for_status()
             found: dict[str, Any] = answer.json()["results"][0]
             return found
 
-        same, whole, silences, chances = 0, 0, [], []
-        between: list[float] = []
-        for said in sentences(arguments.count):
-            mine, (text, tokens) = ours(said.samples, timestamps="word", **PLAIN), reference.write(said.samples)
-            same += mine["text"] == text
-            whole += _plain(text) == _plain(said.text)
-            silences.append(mine["segments"][0]["no_speech_probability"])
-            chances.append(mine["segments"][0]["log_probability"])
-            theirs, own = word_times(tokens), [word["start"] for word in mine["words"]][1:]
-            if mine["text"] == text:
-                between += [one - other for one, other in zip(own[-len(theirs) :], theirs, strict=True)]
-        print(f"texts as the reference writes them: {same} of {arguments.count} ({whole} without an error)")
-        print(f"word starts, ours and the reference's (its tokens' times are those of the next): {_figures(between)}")
-        print(f"no speech: 95 % of sentences below {np.percentile(silences, 95):.3f}, "
-              f"log probability above {np.percentile(chances, 5):.2f}")  # fmt: skip
+        if arguments.rates:
+            print_rates(ours, package, Path(folder), arguments.rounds)
+            return
+        write_whisper(package, Path(folder))
+        reference = Reference(Path(folder))
+        _print_texts(ours, reference, arguments.count)
         _print_truth(ours, reference, arguments.count // 2)
         for name, samples in nothing_said().items():
             plain, found = (ours(samples, timestamps="segment", **options) for options in (PLAIN, {}))
-            print(f"{name}: {found['text']!r}; without thresholds {plain['text']!r}")
+            print(f"{name}: {found['text']!r}; without thresholds {plain['text']!r}", flush=True)
 
 
-def _print_truth(ours: Any, reference: Reference, count: int) -> None:
+def print_rates(ours: Ours, package: Path, folder: Path, rounds: int) -> None:
+    """Print sentences a second, ours over HTTP beside faster-whisper's in its process, in alternating runs."""
+    spoken = [said.samples for said in sentences(12)]
+    files = [str(folder / f"{number}.wav") for number in range(len(spoken))]
+    for file, samples in zip(files, spoken, strict=True):
+        Path(file).write_bytes(as_wav(samples))
+    threads = len(os.sched_getaffinity(0))
+    peer = Peer(python("faster-whisper", "faster-whisper"), "faster_whisper_run.py", str(package), str(threads))
+    print(f"faster-whisper {peer.about['version']}, int8, {threads} threads")
+    mine: dict[tuple[int, bool], list[float]] = {}
+    for _ in range(rounds):
+        for at_once in (1, 8):
+            for words in (False, True):
+                timestamps = "word" if words else "none"
+                start = time.perf_counter()
+                with ThreadPoolExecutor(at_once) as pool:
+                    list(pool.map(functools.partial(ours, timestamps=timestamps, **PLAIN), spoken))
+                seconds = time.perf_counter() - start
+                theirs = peer.ask(files=files, at_once=at_once, words=words)["seconds"]
+                mine.setdefault((at_once, words), []).append(seconds)
+                print(f"{at_once} at once, timestamps {timestamps}: ours {len(spoken) / seconds:.2f} a second, "
+                      f"theirs {len(spoken) / theirs:.2f}, {theirs / seconds:.2f}x", flush=True)  # fmt: skip
+    for at_once in (1, 8):
+        ratios = [timed / plain for plain, timed in zip(mine[at_once, False], mine[at_once, True], strict=True)]
+        print(f"{at_once} at once: times of words cost {statistics.median(ratios) - 1:.0%}")
+    peer.close()
+
+
+def _print_texts(ours: Ours, reference: Reference, count: int) -> None:
+    same, whole, silences, chances = 0, 0, [], []
+    between: list[float] = []
+    for said in sentences(count):
+        mine, (text, tokens) = ours(said.samples, timestamps="word", **PLAIN), reference.write(said.samples)
+        same += mine["text"] == text
+        whole += _plain(text) == _plain(said.text)
+        silences.append(mine["segments"][0]["no_speech_probability"])
+        chances.append(mine["segments"][0]["log_probability"])
+        theirs, own = word_times(tokens), [word["start"] for word in mine["words"]][1:]
+        if mine["text"] == text:
+            between += [one - other for one, other in zip(own[-len(theirs) :], theirs, strict=True)]
+    print(f"texts as the reference writes them: {same} of {count} ({whole} without an error)")
+    print(f"word starts, ours and the reference's (its tokens' times are those of the next): {_figures(between)}")
+    print(f"no speech: 95 % of sentences below {np.percentile(silences, 95):.3f}, "
+          f"log probability above {np.percentile(chances, 5):.2f}", flush=True)  # fmt: skip
+
+
+def _print_truth(ours: Ours, reference: Reference, count: int) -> None:
     mine: list[float] = []
     theirs: list[float] = []
     as_given: list[float] = []

@@ -27,7 +27,7 @@ export function WhatWasFed({ model, main }) {
     ${found.refusal && html`<p class="problem">${found.refusal.message}</p>`}
     ${pixels && html`<${Pixels} ...${pixels} />`}
     ${tokens && html`<${Tokens} tokens=${tokens} />`}
-    ${samples && html`<p>${samples.heard} samples, ${samples.rate} a second, of ${samples.count} that the graph takes;
+    ${samples && html`<p>${samples.heard} samples, ${samples.rate} a second, of ${samples.count} that the graph takes,
       from ${short(samples.least)} to ${short(samples.most)}, of loudness ${short(samples.loudness)}.</p>`}
     ${labels && html`<${Figures} caption="Labels" head=${['label', 'logit', 'probability']}
       rows=${labels.map(({ label, logit, probability }) => [label, short(logit), percent(probability)])} />`}
