@@ -68,7 +68,7 @@ def test_decoding_undoes_encoding():
     assert tokenizer.decode(tokenizer.encode("2021-03-23").ids) == "2021-03-23"
 
 
-@pytest.mark.parametrize("name", sorted(SOURCES.keys() - {"minilm"}))
+@pytest.mark.parametrize("name", sorted(SOURCES.keys() - {"minilm", "whisper-tiny-en"}))
 def test_a_bundled_model_s_mask_and_padding_are_those_of_its_tokenizer(name):
     source = SOURCES[name]()
     if source.tokenizer is None:
