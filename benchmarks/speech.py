@@ -54,6 +54,8 @@ SENTENCES = (
     "A green car stopped in front of the house.", "Dinner will be ready in twenty minutes.",
 )  # fmt: skip
 COUNT = 60
+LONG = 180
+"""Seconds of a long sound."""
 PLAIN = {
     "temperature": 0, "compression_ratio_threshold": None, "logprob_threshold": None, "no_speech_threshold": None,
 }  # fmt: skip
@@ -144,6 +146,12 @@ class Reference:
         self.features = WhisperFeatureExtractor.from_pretrained(folder)
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, without times."""
+        first = self.model.generation_config.no_timestamps_token_id + 1
+        text: str = self.tokenizer.decode([one for one in tokens if one < first], skip_special_tokens=True)
+        return text.strip()
+
     def write(self, samples: Samples) -> tuple[str, list[tuple[str, float]]]:
         """Return the text, and its tokens with their times: those of the next token."""
         given = self.features(samples, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
@@ -174,7 +182,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     package = next(folder_of(NAME, WHISPER).rglob("model.bin")).parent
-    with served(arguments.artifacts) as client, tempfile.TemporaryDirectory() as folder:
+    with served(arguments.artifacts, request_seconds=300) as client, tempfile.TemporaryDirectory() as folder:
 
         def ours(samples: Samples, **options: object) -> dict[str, Any]:
             body = {"audio": [base64.b64encode(as_wav(samples)).decode()], **options}
@@ -189,9 +197,29 @@ def main() -> None:
         reference = Reference(Path(folder))
         _print_texts(ours, reference, arguments.count)
         _print_truth(ours, reference, arguments.count // 2)
+        _print_long(ours, reference)
         for name, samples in nothing_said().items():
             plain, found = (ours(samples, timestamps="segment", **options) for options in (PLAIN, {}))
             print(f"{name}: {found['text']!r}; without thresholds {plain['text']!r}", flush=True)
+
+
+def _print_long(ours: Ours, reference: Reference) -> None:
+    """Print whether three minutes are written as by the reference, window by window."""
+    whole = np.concatenate([said.samples for said in sentences(COUNT)])[: LONG * RATE]
+    for told in (False, True):
+        given = reference.features(
+            whole, sampling_rate=RATE, return_tensors="pt", truncation=False, return_attention_mask=True
+        )
+        found = reference.model.generate(
+            given.input_features, attention_mask=given.attention_mask, return_timestamps=True,
+            condition_on_prev_tokens=told, return_segments=True,
+        )  # fmt: skip
+        theirs = [reference.text(one["tokens"].tolist()) for one in found["segments"][0]]
+        answer = ours(whole, timestamps="segment", condition_on_previous_text=told, **PLAIN)
+        mine = [one["text"].strip() for one in answer["segments"]]
+        same = sum(one == other for one, other in zip(mine, theirs, strict=False))
+        print(f"{len(whole) / RATE:.0f} s, told what was heard before {told}: {same} of {len(theirs)} segments "
+              f"the same in their order; {'the same' if mine == theirs else 'another'} text", flush=True)  # fmt: skip
 
 
 def print_rates(ours: Ours, package: Path, folder: Path, rounds: int) -> None:
