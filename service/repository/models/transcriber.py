@@ -1,6 +1,7 @@
 """Models that hear, and write what was said: window by window, with the times at which it was."""
 
 import asyncio
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -184,7 +185,9 @@ class Transcriber(Generator):
         language, _ = await self._listen(memory, caller) if self.speech.languages else (None, None)
         prefix = self._prefix(language, DEFAULT_TASK, timed=False)
         most = min(options.max_new_tokens or self.generation.max_new_tokens, self._room(prefix))
-        found = await self._decode(memory, prefix, lambda: self._search(prefix, most, None, caller), most, caller)
+        found = await self._decode(
+            memory, prefix, lambda: self._search(prefix, most, TranscribeOptions()), most, caller
+        )
         return found._replace(tokens=(*prefix[1:], *found.tokens), logs=(*[0.0] * (len(prefix) - 1), *found.logs))
 
     def parts(self, source: ModelInput) -> dict[str, tuple[KindName, slice]]:
@@ -225,7 +228,7 @@ class Transcriber(Generator):
             found = await self._decode(
                 memory,
                 whole,
-                lambda warm=temperature: self._search(whole, most, (options, warm), caller, timed=timed),  # type: ignore[misc]
+                functools.partial(self._search, whole, most, options, temperature, timed=timed),
                 most,
                 caller,
             )
@@ -239,13 +242,12 @@ class Transcriber(Generator):
         self,
         prefix: Sequence[int],
         most: int,
-        asked: tuple[TranscribeOptions, float] | None,
-        caller: Caller,
+        options: TranscribeOptions,
+        temperature: float = 0.0,
         *,
         timed: bool = False,
     ) -> Search:
         """Return a fresh search for what follows a prefix."""
-        options, temperature = asked or (TranscribeOptions(), 0.0)
         speech = self.speech if timed else None
         rules = self.generation.model_copy(update={"speech": speech, "renormalized": timed})
         constrain = Constraints(rules, prefix, most)
