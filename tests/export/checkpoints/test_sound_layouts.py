@@ -158,7 +158,7 @@ def test_what_a_checkpoint_must_not_hold_is_refused_by_name(checkpoint, change):
         (("--fast-jpeg",), "--fast-jpeg: is for models that take images"),
         (
             ("--example", "hello"),
-            "--example: is for models that take texts or images",
+            "--example: must be a file, since the model takes sounds",
         ),
         (("--precision", "int8", "--samples", "README.md"), "--samples: is for models that take images or texts"),
         (("--precision", "int8", "--calibrate", "README.md"), "--calibrate: is for models that take images or texts"),
