@@ -356,6 +356,8 @@ class Transcriber(Generator):
         weights = await self.aligning_lane.submit(AlignJob(target, memory), len(target), 0, caller)
         frames = max(1, int((~item.special[self.inputs.axis]).sum()))
         begins = await asyncio.to_thread(first_frames, weights[:, len(one.prefix) - 1 :, :frames])
+        if begins[-1] <= begins[-2]:  # the end follows nothing: the last token lasts as long as the sound
+            begins[-1] = frames
         return [frame * self.inputs.rule.step for frame in begins]
 
     # Batches
