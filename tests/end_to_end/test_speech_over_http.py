@@ -6,14 +6,17 @@ import wave
 
 import numpy as np
 import pytest
+import torch
 import transformers
 
+from service.explanations import ctc
 from tests.samples.http_requests import results
 from tests.samples.in_process import in_process
 
 pytestmark = pytest.mark.families
 transformers.logging.set_verbosity_error()
 RATE = 16_000
+WAV = {"Content-Type": "audio/wav"}
 PLAIN = {
     "temperature": 0,
     "compression_ratio_threshold": None,
@@ -25,7 +28,7 @@ PLAIN = {
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory):
+def whispers(tmp_path_factory):
     from tests.samples.whisper import save_whisper
 
     folder = tmp_path_factory.mktemp("whisper")
@@ -87,8 +90,8 @@ class Reference:
 
 
 @pytest.fixture(scope="module")
-def references(checkpoints):
-    return {name: Reference(folder) for name, folder in checkpoints.items()}
+def references(whispers):
+    return {name: Reference(folder) for name, folder in whispers.items()}
 
 
 def transcribe(client, name, data, **options):
@@ -139,3 +142,65 @@ def test_a_long_sound_is_written_window_by_window_as_by_the_reference_library(cl
     options = {"timestamps": "segment", "language": "en", "condition_on_previous_text": conditioned}
     found = transcribe(client, "several", data, **options)
     assert [(one["start"], one["text"]) for one in found["segments"]] == wanted
+
+
+@pytest.fixture(scope="module")
+def frames(families, tmp_path_factory):
+    """What serves a model whose frames write characters, and one that classifies spectrograms."""
+    folder = tmp_path_factory.mktemp("frames")
+    for name in ("wav2vec2", "ast"):
+        (folder / name).symlink_to(families(name))
+    with in_process(folder) as client:
+        yield client
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_write_what_the_reference_library_s_do_and_words_are_explained(frames, seed):
+    from tests.samples.checkpoints import checkpoint_of
+
+    data, samples = written(sound(0.9 + seed / 10, seed))
+    model = transformers.Wav2Vec2ForCTC.from_pretrained(checkpoint_of("wav2vec2")).eval()
+    exact = samples.astype(np.float64)
+    values = (exact - exact.mean()) / np.sqrt(exact.var() + 1e-7)
+    with torch.no_grad():
+        logits = model.double()(torch.tensor(values)[None]).logits[0].numpy()
+    described = frames.get("/v1/models/wav2vec2").json()
+    wanted = ctc.read(logits, described["labels"], described["inputs"]["step"])
+    path = "/v1/models/wav2vec2/"
+    (found,) = results(frames.post(f"{path}transcribe?timestamps=word", content=data, headers=WAV))
+    assert found["text"] == wanted.text
+    assert [one["word"] for one in found["words"]] == [one.text for one in wanted.words]
+    assert [one["start"] for one in found["words"]] == [round(one.start, 2) for one in wanted.words]
+    for method in ("libra", "relevance", "raw"):
+        asked = frames.post(f"{path}attention?method={method}", content=data, headers=WAV)
+        (result,) = results(asked)
+        assert result["attention"]["tokens"]["frame"]["count"] == len(logits)
+    last = len(wanted.words) - 1
+    (result,) = results(frames.post(f"{path}attention?method=libra&target={last}", content=data, headers=WAV))
+    (target,) = {one["target"]["label"] for one in result["attention"]["maps"]}
+    assert target == wanted.words[last].text
+    refused = frames.post(f"{path}attention?method=libra&target={last + 1}", content=data, headers=WAV)
+    assert (refused.status_code, refused.json()["detail"].split(",")[0]) == (422, "target: must be a word")
+    picture = frames.post(f"{path}attention?method=libra&format=png", content=data, headers=WAV)
+    assert picture.content.startswith(b"\x89PNG")
+
+
+def test_a_spectrogram_is_classified_as_by_the_reference_library(frames):
+    from tests.samples.checkpoints import checkpoint_of
+
+    folder = checkpoint_of("ast")
+    described = frames.get("/v1/models/ast").json()
+    seconds = described["inputs"]["seconds"]
+    data, samples = written(sound(1.0, 5)[: int(seconds * RATE * 0.8)])
+    model = transformers.ASTForAudioClassification.from_pretrained(folder).eval()
+    features = transformers.ASTFeatureExtractor.from_pretrained(folder)(samples, RATE, return_tensors="pt")
+    with torch.no_grad():
+        chances = model(features.input_values).logits.softmax(-1)[0].numpy()
+    (found,) = results(frames.post("/v1/models/ast/classify", content=data, headers=WAV))
+    for one in found["labels"]:
+        assert one["probability"] == pytest.approx(float(chances[one["index"]]), abs=1e-3)
+    (result,) = results(frames.post("/v1/models/ast/attention?method=rollout", content=data, headers=WAV))
+    assert result["attention"]["tokens"]["grid"]["rows"] > 1
+    long = written(sound(1.0, 5))[0]
+    refused = frames.post("/v1/models/ast/classify", content=long, headers=WAV)
+    assert refused.status_code == 413

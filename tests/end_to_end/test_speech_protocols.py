@@ -244,3 +244,33 @@ def test_what_our_own_endpoint_and_models_say_is_described(client, documented, n
     limits = several["limits"]
     assert (limits["inputs"], limits["audio_bytes"], limits["audio_seconds"]) == (8, MOST, 600)
     assert limits["max_new_tokens"] == 64
+
+
+def test_models_whose_frames_write_characters_answer_in_the_same_forms(families):
+    data = written_sound(1.0, 3)
+    encoded = base64.b64encode(data).decode()
+    with in_process(families("wav2vec2").parent) as client:
+        documented = Documented(client)
+        model = families("wav2vec2").name
+
+        def ask(status=200, **fields):
+            form = {"model": model, **fields}
+            answer = documented.check(client.post(SPEECH, files={"file": ("a.wav", data)}, data=form))
+            assert answer.status_code == status, answer.text
+            return answer.json()
+
+        path = f"/v1/models/{model}"
+        native = documented.check(client.post(f"{path}/transcribe?timestamps=word", content=data, headers=WAV))
+        (wanted,) = native.json()["results"]
+        assert wanted["words"]
+        assert ask()["text"] == wanted["text"]
+        found = ask(response_format="verbose_json", **{"timestamp_granularities[]": ["word", "segment"]})
+        assert [one["word"] for one in found["words"]] == [one["word"] for one in wanted["words"]]
+        assert [one["text"] for one in found["segments"]] == [one["text"] for one in wanted["segments"]]
+        for fields in ({"language": "en"}, {"prompt": "names"}, {"temperature": "0.5"}, {"stream": "true"}):
+            assert ask(400, **fields)["error"]["message"].startswith("options: unknown option")
+        answer = documented.check(client.post(path, json={"inputs": encoded, "return_timestamps": "word"}))
+        assert answer.json()["text"] == wanted["text"]
+        assert len(answer.json()["chunks"]) == len(wanted["words"])
+        described = documented.check(client.get(path)).json()
+        assert "speech" not in described
