@@ -197,8 +197,8 @@ def test_a_spectrogram_is_classified_as_by_the_reference_library(frames):
     with torch.no_grad():
         chances = model(features.input_values).logits.softmax(-1)[0].numpy()
     (found,) = results(frames.post("/v1/models/ast/classify", content=data, headers=WAV))
-    for one in found["labels"]:
-        assert one["probability"] == pytest.approx(float(chances[one["index"]]), abs=1e-3)
+    for label in found["labels"]:
+        assert label["probability"] == pytest.approx(float(chances[label["index"]]), abs=1e-3)
     (result,) = results(frames.post("/v1/models/ast/attention?method=rollout", content=data, headers=WAV))
     assert result["attention"]["tokens"]["grid"]["rows"] > 1
     long = written(sound(1.0, 5))[0]
