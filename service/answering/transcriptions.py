@@ -4,7 +4,7 @@ import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.responses import Response
 
@@ -103,8 +103,9 @@ class _Work(Generic[T]):
             assert item.sound  # noqa: S101 # as its rule says
             caller = self.call.caller(self.options)
             transcript = await served.transcribe(item.sound, self.options, caller, heard)
-            shown = self.show(transcript) if self.show else None
-            return shown, await self._explain(item, transcript.target), list(transcript.target)
+            attention = await self._explain(item, transcript.target)
+            shown = self.show(transcript.with_shares(shares_of(attention))) if self.show else None
+            return shown, attention, list(transcript.target)
 
     async def _explain(self, item: ModelInput, target: Sequence[int]) -> AttentionAnswer | None:
         call = self.call
@@ -132,6 +133,12 @@ class _Work(Generic[T]):
         stored = StoredRequest(manifest.name, manifest.version, given, targets=targets)
         shown = [(one, attention) for one, attention, _ in results]
         return Answered(await keep(self.call, stored), shown, self.pending)
+
+
+def shares_of(attention: AttentionAnswer | None) -> dict[int, float]:
+    """Return the share of the sound in what each explained token rests on, by its place in the target."""
+    entries: Any = attention.maps[0].entry.get("targets", ()) if attention and attention.maps else ()
+    return {one["position"]: one["parts"]["source"]["share"] for one in entries if "parts" in one}
 
 
 def _cost(served: Transcriber, pending: PendingInput) -> int:

@@ -22,19 +22,28 @@ class Word:
     """In seconds."""
     probability: float
     """The mean of its tokens."""
+    places: tuple[int, ...] = ()
+    """Which tokens of its target it is."""
+    heard: float | None = None
+    """The share of the sound in what its tokens rest on, where they are explained; the rest is what was written."""
 
     def json(self) -> dict[str, object]:
         """Return the word as an answer holds it."""
-        return {
+        shown: dict[str, object] = {
             "word": self.text.strip(),
             "start": round(self.start, 2),
             "end": round(self.end, 2),
             "probability": round(self.probability, 4),
         }
+        return shown if self.heard is None else {**shown, "heard": round(self.heard, 4)}
 
 
 def words_of(
-    tokens: Sequence[Token], times: Sequence[float], chances: Sequence[float], language: str | None
+    tokens: Sequence[Token],
+    times: Sequence[float],
+    chances: Sequence[float],
+    language: str | None,
+    places: Sequence[int] = (),
 ) -> list[Word]:
     """Return the words of tokens. A token begins at a time, and ends at the next of `times`, which are one more."""
     groups: list[list[int]] = []
@@ -60,6 +69,7 @@ def words_of(
             times[group[0]],
             times[group[-1] + 1],
             sum(chances[place] for place in group) / len(group),
+            tuple(places[place] for place in group) if places else (),
         )
         for text, group in joined
         if text.strip()

@@ -144,6 +144,17 @@ def test_a_long_sound_is_written_window_by_window_as_by_the_reference_library(cl
     assert [(one["start"], one["text"]) for one in found["segments"]] == wanted
 
 
+def test_words_say_how_much_of_them_was_heard(client):
+    data, _ = written(sound(0.9, 2))
+    found = transcribe(client, "english", data, timestamps="word", attention={"method": "libra"})
+    (first, *_) = found["attention"]["maps"]
+    shares = [one["parts"]["source"]["share"] for one in first["targets"]]
+    assert found["words"]
+    for word in found["words"]:
+        assert min(shares) - 1e-4 <= word["heard"] <= max(shares) + 1e-4
+    assert "heard" not in transcribe(client, "english", data, timestamps="word")["words"][0]
+
+
 @pytest.fixture(scope="module")
 def frames(families, tmp_path_factory):
     """What serves a model whose frames write characters, and one that classifies spectrograms."""

@@ -52,6 +52,8 @@ class SpokenWord:
     end: float
     probability: float
     """The mean of its tokens."""
+    heard: float | None = None
+    """With attention by `libra`: how much of what the word rests on is the sound, and not what was written before."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Transcription(Result):
 
 def _words_of(json: Json) -> list[SpokenWord]:
     names = ("word", "start", "end", "probability")
-    return [SpokenWord(*(one[name] for name in names)) for one in json.get("words", ())]
+    return [SpokenWord(*(one[name] for name in names), heard=one.get("heard")) for one in json.get("words", ())]
 
 
 def read_segment(json: Json) -> Segment:

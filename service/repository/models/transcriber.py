@@ -327,7 +327,8 @@ class Transcriber(Generator):
             if times and places:
                 begins = [offset + times[place] for place in (*places, places[-1] + 1)]
                 chances = [math.exp(one.found.logs[place]) for place in places]
-                words = words_of(shown, begins, chances, self._codes.get(language or -1))
+                behind = [len(one.prefix) - 1 + place for place in places]
+                words = words_of(shown, begins, chances, self._codes.get(language or -1), behind)
             end = min(part.end * rule.step, item.sound.seconds if item.sound else 0.0)
             segment = Segment(
                 offset + part.start * rule.step,

@@ -1,6 +1,7 @@
 """What was said in a sound: segments, with words where times are asked for."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from service.explanations.spoken_words import Word
 
@@ -42,6 +43,16 @@ class Transcript:
     def text(self) -> str:
         """All that was said."""
         return "".join(one.text for one in self.segments).strip()
+
+    def with_shares(self, shares: Mapping[int, float]) -> "Transcript":
+        """Return the same with how much of each word was heard, by the shares of the tokens of the target."""
+
+        def heard(word: Word) -> Word:
+            own = [shares[place] for place in word.places if place in shares]
+            return replace(word, heard=sum(own) / len(own)) if own else word
+
+        segments = tuple(replace(one, words=tuple(map(heard, one.words))) for one in self.segments)
+        return replace(self, segments=segments)
 
     @property
     def words(self) -> list[Word]:

@@ -1,5 +1,8 @@
+import pytest
+
 from service.explanations.spoken_words import words_of
 from service.inputs.model_input import Token
+from service.repository.models.transcript import Segment, Transcript
 
 
 def tokens(*texts):
@@ -21,6 +24,16 @@ def test_a_word_is_of_the_tokens_up_to_the_next_space():
     assert [(one.text, one.start, one.end) for one in found] == [(" Hello", 0.0, 1.0), (" world", 1.0, 1.5)]
     assert [one.probability for one in found] == [0.75, 1 / 3]
     assert found[0].json() == {"word": "Hello", "start": 0.0, "end": 1.0, "probability": 0.75}
+
+
+def test_how_much_of_a_word_was_heard_is_the_mean_of_its_tokens():
+    said = words_of(tokens(" He", "llo", " world"), [0.0, 0.5, 1.0, 1.5], [1.0] * 3, "en", places=[2, 3, 4])
+    assert [one.places for one in said] == [(2, 3), (4,)]
+    transcript = Transcript("en", 1.5, (Segment(0.0, 1.5, " Hello world", words=tuple(said)),), ())
+    found = transcript.with_shares({2: 0.5, 3: 0.7, 5: 1.0}).words
+    assert [one.heard for one in found] == [pytest.approx(0.6), None]
+    assert found[0].json()["heard"] == 0.6
+    assert "heard" not in found[1].json()
 
 
 def test_punctuation_belongs_to_the_word_that_it_stands_at():

@@ -20,6 +20,7 @@ class SpokenWord(Part):
     start: float
     end: float
     probability: float = Field(description="the mean of its tokens")
+    heard: float | None = Field(None, description="with libra: share of the sound in what it rests on")
 
 
 class SpokenSegment(Part):
