@@ -135,8 +135,10 @@ class Transcription(Result):
 
 
 def _words_of(json: Json) -> list[SpokenWord]:
-    names = ("word", "start", "end", "probability")
-    return [SpokenWord(*(one[name] for name in names), heard=one.get("heard")) for one in json.get("words", ())]
+    return [
+        SpokenWord(one["word"], one["start"], one["end"], one["probability"], one.get("heard"))
+        for one in json.get("words", ())
+    ]
 
 
 def read_segment(json: Json) -> Segment:
