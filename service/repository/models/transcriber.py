@@ -105,7 +105,7 @@ class Transcriber(Generator):
         languages = self.speech.languages
         if options.task != DEFAULT_TASK and options.task not in self.speech.tasks:
             raise Unacceptable(f"task: this model only transcribes, given {options.task}")
-        if options.timestamps != "none" and self.speech.first_time is None and options.timestamps == "segment":
+        if options.timestamps == "segment" and self.speech.first_time is None:
             raise Unacceptable("timestamps: this model writes no times; ask for word")
         if options.language is None:
             return None
@@ -149,8 +149,9 @@ class Transcriber(Generator):
         seek, told, segments, target = 0, True, list[Segment](), list[int]()
         while seek < max(total, 1):
             item = self.inputs.sound_input(sound, seek)
+            filled = int(item.arrays[FILLED]) * rule.hop
             if options.no_speech_threshold is not None and not item.arrays[SAMPLES].any():  # what is written is made up
-                seek += int(item.arrays[FILLED]) * rule.hop
+                seek += filled
                 continue
             memory = await self.hearing_lane.submit(item, rule.frames, 0, caller)
             found, silent = await self._listen(memory, caller)
@@ -159,7 +160,7 @@ class Transcriber(Generator):
             before = self._before(written) if told else []
             one = await self._write(memory, before, prefix, options, silent, caller, timed=timed)
             target = [*prefix[1:], *one.found.tokens]
-            moved = int(item.arrays[FILLED]) * rule.hop
+            moved = filled
             if not self._is_silence(one, options):
                 fresh, moved = await self._segments(one, item, memory, seek, options, language, caller, timed=timed)
                 told = one.temperature < LOW_TEMPERATURE and options.condition_on_previous_text
@@ -169,7 +170,7 @@ class Transcriber(Generator):
                         segments.append(segment)
                         if heard:
                             heard(segment)
-            seek += moved or int(item.arrays[FILLED]) * rule.hop
+            seek += moved or filled
         code = self._codes.get(language) if language is not None else None
         return Transcript(code, sound.seconds, tuple(segments), tuple(target))
 
