@@ -12,10 +12,9 @@ DECADES = 8.0
 """Powers below the loudest that are shown, as those that Whisper hears."""
 KNEE, PER_OCTAVE = 700.0, 2595.0
 """Of the mel scale (O'Shaughnessy 1987)."""
-
-
 LEAST_WIDTH, MOST_WIDTH, HEIGHT = 320, 1600, 128
 PIXELS_PER_FRAME = 4
+"""The picture's size, in pixels."""
 
 
 def spectrogram(sound: Sound) -> Image.Image:

@@ -15,7 +15,7 @@ from service.inputs.model_input import ModelInput, Sound
 
 
 class SoundInputs:
-    """The inputs of a model that takes sounds. Every sound has the same number of frames."""
+    """The inputs of a model that takes sounds. Lengths are one for all sounds, unless its rule varies."""
 
     modality = "sound"
     plural = "sounds"
