@@ -10,13 +10,14 @@ import argparse
 import base64
 import functools
 import io
+import math
 import os
 import statistics
 import subprocess
 import tempfile
 import time
 import wave
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -29,14 +30,18 @@ from benchmarks.peers import ROOT, Peer, python
 from benchmarks.running_service import served
 from export.ctranslate2 import write_whisper
 from export.packaged import WHISPER, folder_of
+from service.explanations.alignment import first_frames
 from service.inputs.resampling import resample
 from service.inputs.wav import decode_wav
 
 Samples = npt.NDArray[np.float32]
+Array = npt.NDArray[np.floating[Any]]
 Ours: TypeAlias = Callable[..., dict[str, Any]]
 """What the service answers of samples."""
 NAME = "whisper-tiny-en"
 RATE = 16_000
+STEP = 0.02
+"""Seconds of a frame that a map has a column for."""
 VOICES = ("en-us", "en-gb", "en-gb-x-rp", "en-gb-scotland", "en-us+f3", "en-gb+m4")
 SPEEDS = (130, 155, 180)
 PAUSE = 0.12
@@ -53,7 +58,19 @@ SENTENCES = (
     "The book on the table belongs to my sister.", "They walked along the beach until dark.",
     "A green car stopped in front of the house.", "Dinner will be ready in twenty minutes.",
 )  # fmt: skip
+CHOOSING = (
+    "I left my keys in the kitchen drawer.", "The concert starts at eight in the evening.",
+    "Someone is knocking at the front door.", "We should plant some trees behind the barn.",
+    "The teacher wrote a question on the board.", "His father sold the farm ten years ago.",
+    "Put the milk back into the fridge.", "The bridge was closed after the storm.",
+    "She paints the windows of the old mill.", "Nobody wants to walk home in the rain.",
+)  # fmt: skip
+"""Others, by which heads are chosen."""
 COUNT = 60
+HEADS = 10
+"""Heads that are chosen: those that time words nearest the truth."""
+HEARD = 10
+"""Sentences whose words are explained."""
 LONG = 180
 """Seconds of a long sound."""
 PLAIN = {
@@ -90,10 +107,10 @@ def sentences(count: int = COUNT) -> Iterator[Said]:
         yield Said(_sixteen_bits(samples), text)
 
 
-def joined(count: int = COUNT // 2) -> Iterator[Said]:
+def joined(count: int = COUNT // 2, texts: Sequence[str] = SENTENCES) -> Iterator[Said]:
     """Yield sentences whose words are spoken alone, with the seconds at which each begins."""
     for number in range(count):
-        text = SENTENCES[number % len(SENTENCES)]
+        text = texts[number % len(texts)]
         voice, speed = VOICES[number % len(VOICES)], SPEEDS[number // len(VOICES) % len(SPEEDS)]
         pieces, starts, length = [np.zeros(RATE // 4, np.float32)], [], RATE // 4
         for word in text.split():
@@ -142,7 +159,7 @@ class Reference:
         from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
         torch.set_num_threads(1)
-        self.model = WhisperForConditionalGeneration.from_pretrained(folder).eval()
+        self.model = WhisperForConditionalGeneration.from_pretrained(folder, attn_implementation="eager").eval()
         self.features = WhisperFeatureExtractor.from_pretrained(folder)
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 
@@ -161,6 +178,47 @@ class Reference:
         tokens, times = found["sequences"][0].tolist(), found["token_timestamps"][0].tolist()
         text = self.tokenizer.decode(tokens, skip_special_tokens=True).strip()
         return text, [(self.tokenizer.decode([one]), time) for one, time in zip(tokens, times, strict=True)]
+
+    def rows(self, said: Said) -> tuple[Array, list[int]]:
+        """Return what the heads of the cross-attention weigh, (head, row, frame of the sound), and words' first rows.
+
+        A row is that which writes a token of the text, and the last that which ends it.
+        """
+        from torch import no_grad, tensor
+
+        start = [
+            self.model.generation_config.decoder_start_token_id,
+            self.model.generation_config.no_timestamps_token_id,
+        ]
+        tokens = self.tokenizer.encode(f" {said.text}", add_special_tokens=False).ids
+        given = self.features(said.samples, sampling_rate=RATE, return_tensors="pt")
+        with no_grad():
+            out: Any = self.model(
+                given.input_features, decoder_input_ids=tensor([[*start, *tokens]]), output_attentions=True
+            )
+        frames = math.ceil(len(said.samples) / RATE / STEP)
+        every = np.concatenate([layer[0].numpy() for layer in out.cross_attentions])[:, len(start) - 1 :, :frames]
+        texts = [self.tokenizer.decode([token]) for token in tokens]
+        return every, [place for place, text in enumerate(texts) if text.startswith(" ")]
+
+
+Attended: TypeAlias = tuple[Array, list[int], Sequence[float]]
+"""What heads weigh of a sound, (head, row, frame), the rows that write words, and the seconds at which these begin."""
+
+
+def late(heads: Sequence[int], some: Iterable[Attended]) -> list[float]:
+    """Return by how many seconds words but the first of each sound begin later by some heads than in truth."""
+    found: list[float] = []
+    for rows, first, starts in some:
+        begins = np.array(first_frames(rows[heads]))[first] * STEP
+        found += (begins - starts)[1:].tolist()
+    return found
+
+
+def nearest_heads(some: Sequence[Attended]) -> list[int]:
+    """Return the heads, counted through the layers, each of which alone times words nearest the truth."""
+    away = [np.abs(late([head], some)).mean() for head in range(len(some[0][0]))]
+    return [int(head) for head in np.argsort(away)[:HEADS]]
 
 
 def word_times(tokens: Sequence[tuple[str, float]]) -> list[float]:
@@ -198,9 +256,21 @@ def main() -> None:
         _print_texts(ours, reference, arguments.count)
         _print_truth(ours, reference, arguments.count // 2)
         _print_long(ours, reference)
+        shares = [share_heard(ours, said.samples) for said in sentences(HEARD)]
+        print(
+            f"heard, of the words of a sentence: median {np.median(shares):.2f}, "
+            f"95 % above {np.percentile(shares, 5):.2f}"
+        )
         for name, samples in nothing_said().items():
             plain, found = (ours(samples, timestamps="segment", **options) for options in (PLAIN, {}))
-            print(f"{name}: {found['text']!r}; without thresholds {plain['text']!r}", flush=True)
+            print(f"{name}: {found['text']!r}; without thresholds {plain['text']!r}, "
+                  f"heard {share_heard(ours, samples):.2f}", flush=True)  # fmt: skip
+
+
+def share_heard(ours: Ours, samples: Samples) -> float:
+    """Return the mean share of the sound in what the words of a sound rest on, whatever is unlikely."""
+    words = ours(samples, timestamps="word", attention={"method": "libra"}, **PLAIN)["words"]
+    return float(np.mean([word["heard"] for word in words])) if words else math.nan
 
 
 def _print_long(ours: Ours, reference: Reference) -> None:
@@ -286,6 +356,17 @@ def _print_truth(ours: Ours, reference: Reference, count: int) -> None:
     print(f"word starts against the truth, ours: {_figures(mine)}")
     print(f"  transformers, each time given to the next token: {_figures(theirs)}")
     print(f"  transformers, as it gives them: {_figures(as_given)}")
+    of_layer = reference.model.config.decoder_attention_heads
+    declared = [layer * of_layer + head for layer, head in reference.model.generation_config.alignment_heads]
+    chosen, some = (
+        [(*reference.rows(said), said.starts) for said in spoken]
+        for spoken in (joined(len(CHOOSING), CHOOSING), joined(count))
+    )
+    for name, heads in (("the checkpoint's", declared), (f"the {HEADS} nearest", nearest_heads(chosen))):
+        places = [divmod(head, of_layer) for head in heads]
+        print(
+            f"  of the true words, by {name} heads, (layer, head) {places}: {_figures(late(heads, some))}", flush=True
+        )
 
 
 def _plain(text: str) -> str:

@@ -68,6 +68,11 @@ def check_room(source: Source, precision: Precision, extent: Extent, folder: Pat
             f"--max-tokens: texts of {longest['source']} tokens need about {memory / 1e9:.1f} GB of memory to be "
             f"verified, {has}; give fewer"
         )
+    if source.sound:
+        seconds_heard = source.sound.samples / source.sound.rate
+        raise CheckpointError(
+            f"NAME: the maps of {seconds_heard:.0f} s need about {memory / 1e9:.1f} GB of memory to be verified, {has}"
+        )
 
 
 def format_time(estimate: float) -> str:

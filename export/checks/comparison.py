@@ -62,6 +62,8 @@ class Ledger:
     precision: Precision = "fp32"
     factor: float = 1.0
     """What every limit is multiplied by: more than 1 for a definition that single floats compute less exactly."""
+    share: float = 0.0
+    """The largest difference, as a share of its limit without the factor."""
     worst: dict[str, float] = field(default_factory=dict)
     doing: Callable[[str], object] = str
     """A function that is told what is being compared, to show it to whoever waits."""
@@ -90,6 +92,7 @@ class Ledger:
         limit = (
             of_maps if maps else of_others * max(least, float(wanted.max(initial=0.0)), -float(wanted.min(initial=0.0)))
         )
+        self.share = float(np.maximum(self.share, difference / limit))  # NaN if it is NaN
         limit *= self.factor
         if not difference <= limit:  # also if it is NaN
             raise failure(what, f"{what}: must agree within {limit:g}, differs by {difference:.3g} at {where}")

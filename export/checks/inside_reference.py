@@ -5,10 +5,12 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from contract.manifest import HIDDEN_SCORE, Kind
+from export.checks.comparison import Array
 from export.checks.reference import Controls
 from export.plan import Sizes
 from export.traced.base import Traced
@@ -40,6 +42,12 @@ def inside(exact: Traced, given: Sequence[Tensor], controls: Controls) -> list[T
         layers = [_cell(*seen[name], controls["query"], controls["key"]) for name in kind.maps]
         found += [torch.stack(each, dim=2) for each in zip(*layers, strict=True)]
     return found
+
+
+def without_hidden(scores: Array) -> Array:
+    """Return what is inside with 0 for the scores of hidden keys, next to which a small difference would not show."""
+    exact = np.asarray(scores, np.float64)
+    return np.where(exact <= HIDDEN_SCORE, 0, exact)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -14,10 +15,22 @@ OTHERS = ("<|translate|>", "<|transcribe|>", "<|startoflm|>", "<|startofprev|>",
 TIMES = 51
 """Steps of 0.02 s in a second, both ends included."""
 SECONDS = 1
+SMALL = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_source_positions": 50 * SECONDS, "max_target_positions": 64,
+}  # fmt: skip
 
 
-def save_whisper(folder: Path, languages: tuple[str, ...] = ("en", "de", "fr"), seed: int = 0) -> Path:
-    """Save a Whisper that hears one second at a time; without languages it is of English alone. Return the folder."""
+def save_whisper(
+    folder: Path,
+    languages: tuple[str, ...] = ("en", "de", "fr"),
+    seed: int = 0,
+    sizes: Mapping[str, int] = SMALL,
+) -> Path:
+    """Save a Whisper that hears one second at a time, or of other sizes; without languages it is of English alone.
+
+    Return the folder.
+    """
     torch.manual_seed(seed)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     names = [*SPECIAL, *(f"<|{code}|>" for code in languages), *OTHERS]
@@ -29,15 +42,13 @@ def save_whisper(folder: Path, languages: tuple[str, ...] = ("en", "de", "fr"), 
     tokenizer.add_tokens([AddedToken(name, special=False) for name in times])
     of = tokenizer.token_to_id
     config = WhisperConfig(
-        vocab_size=LETTERS + len(names) + TIMES, num_mel_bins=80, d_model=32, encoder_layers=2, decoder_layers=2,
-        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=48, decoder_ffn_dim=48,
-        max_source_positions=50 * SECONDS, max_target_positions=64, pad_token_id=of(SPECIAL[0]),
+        **{"vocab_size": LETTERS + len(names) + TIMES, **sizes}, num_mel_bins=80, pad_token_id=of(SPECIAL[0]),
         bos_token_id=of(SPECIAL[0]), eos_token_id=of(SPECIAL[0]), decoder_start_token_id=of(SPECIAL[1]),
         suppress_tokens=[], begin_suppress_tokens=[],
     )  # fmt: skip
     model = WhisperForConditionalGeneration(config).eval()
     with torch.no_grad():
-        for name, tensor in model.named_parameters():
+        for name, tensor in model.named_parameters() if sizes is SMALL else ():
             if "decoder.embed_positions" in name:
                 tensor.normal_(0, 1)  # so that what follows is not what was before
             elif "embed_tokens" in name:
@@ -51,16 +62,17 @@ def save_whisper(folder: Path, languages: tuple[str, ...] = ("en", "de", "fr"), 
     tokenizer.save(str(folder / "tokenizer.json"))
     said = {"pad_token": SPECIAL[0], "eos_token": SPECIAL[0], "bos_token": SPECIAL[0]}
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "WhisperTokenizerFast", **said}))
-    length = SECONDS * 16_000
+    seconds = sizes["max_source_positions"] // 50
+    length = seconds * 16_000
     features = {
         "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 80, "sampling_rate": 16_000,
-        "hop_length": 160, "chunk_length": SECONDS, "n_fft": 400, "n_samples": length, "nb_max_frames": length // 160,
+        "hop_length": 160, "chunk_length": seconds, "n_fft": 400, "n_samples": length, "nb_max_frames": length // 160,
         "padding_side": "right", "padding_value": 0.0, "return_attention_mask": False,
     }  # fmt: skip
     (folder / "preprocessor_config.json").write_text(json.dumps(features))
     generation = {
         "alignment_heads": [[0, 1], [1, 0]], "decoder_start_token_id": of(SPECIAL[1]), "eos_token_id": of(SPECIAL[0]),
-        "pad_token_id": of(SPECIAL[0]), "bos_token_id": of(SPECIAL[0]), "max_length": 64,
+        "pad_token_id": of(SPECIAL[0]), "bos_token_id": of(SPECIAL[0]), "max_length": sizes["max_target_positions"],
         "is_multilingual": bool(languages),
         "no_timestamps_token_id": of("<|notimestamps|>"), "prev_sot_token_id": of("<|startofprev|>"),
         "max_initial_timestamp_index": 20, "return_timestamps": False,

@@ -11,9 +11,9 @@ import torch
 
 from export.checks.comparison import Ledger
 from export.checks.reference import in_float64, keeping_no_maps
-from export.checks.trials import EXTENTS
-from export.checks.verify import FACTOR, _verify, verify
-from export.errors import ExportError
+from export.checks.trials import EXTENTS, rounds_of
+from export.checks.verify import FACTOR, _DerivedGraphs, _verify, verify
+from export.errors import ExportError, MethodError
 from export.plan import OPTIONAL_METHODS, Source
 from model.architectures.transformer import Transformer, vaswani
 from model.architectures.vit import ViT, vit
@@ -222,6 +222,33 @@ def test_what_single_floats_cannot_compute_is_compared_with_their_own_error_and_
         _verify(source, opened(folder), Ledger())
     worst = verify(source, opened(folder))
     assert 1 < worst[FACTOR] <= 100
+
+
+def test_an_explanation_is_compared_with_the_definition_s_own_error_where_single_floats_err_more():
+    made = classifier()
+    graphs, own = _DerivedGraphs(made, made.traced.double(), rounds_of(made), Ledger()), {"error": 3e-4}
+
+    def compare(ledger, found, wanted):
+        ledger.compare("integrated: encoder", *found, *wanted, "one shape")
+
+    def defined(traced):
+        exact = next(traced.parameters()).dtype is torch.float64
+        return [np.full(4, 0.5 if exact else 0.5 + own["error"])]
+
+    def check(difference, ledger=graphs.ledger):
+        graphs._compare_within_own_error("integrated", compare, [np.full(4, 0.5 + difference)], defined, ledger)
+
+    check(9e-5)
+    assert graphs.ledger.worst == {"integrated: encoder": pytest.approx(9e-5)}
+    check(1e-3)
+    assert graphs.ledger.worst[f"integrated: {FACTOR}"] == pytest.approx(12)
+    with pytest.raises(MethodError, match=r"must agree within 0\.0012, differs by 0\.0013"):
+        check(1.3e-3)
+    own["error"] = 0.01
+    with pytest.raises(MethodError, match=r"must agree within 0\.0001"):
+        check(1e-3)
+    with pytest.raises(MethodError, match="must agree within"):
+        check(1, Ledger("fp16"))
 
 
 def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):

@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
+import transformers
 
 from contract.artifact import read_artifact
 from contract.generation import Generation
@@ -18,6 +19,8 @@ from model.parts.sound import LogMel, MelSizes
 from model.parts.stacks import StackSizes
 from model.vocabularies import END, PAD, START, WORD_SPECIALS, WORDS
 from tests.samples.attention_reference import sharpen
+from tests.samples.export_command import export_command
+from tests.samples.whisper import save_whisper
 
 MEL = MelSizes(rate=800, window=40, hop=20, bands=12)
 SIZES = SpeechTransformerConfig(
@@ -113,3 +116,37 @@ def test_an_embedder_of_sounds_is_exported_with_all_its_methods(tmp_path):
     with torch.no_grad():
         wanted = source.traced.model(source.traced.frames(samples))[0]
     np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+MEDIUM = {
+    "vocab_size": 51_865, "d_model": 1024, "encoder_layers": 24, "decoder_layers": 24, "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16, "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096, "max_source_positions": 1500,
+    "max_target_positions": 448,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_sizes_of_whisper_medium_are_exported_and_hear_as_the_reference_library(tmp_path, monkeypatch, capsys):
+    """Its maps need more memory than machines have; so it is not verified, and what it hears is compared here."""
+    checkpoint = save_whisper(tmp_path / "medium", sizes=MEDIUM)
+    assert export_command(str(checkpoint), "--to", str(tmp_path)) != 0
+    assert "the maps of 30 s need about" in capsys.readouterr().err
+    monkeypatch.setattr("export.pipeline.verify_files", lambda *_, **__: {})
+    monkeypatch.setattr("export.cost.free_bytes", lambda: None)
+    assert export_command(str(checkpoint), "--name", "heard", "--to", str(tmp_path)) == 0
+    noise = 0.1 * np.random.default_rng(0).normal(size=30 * 16_000).astype(np.float32)
+    features = transformers.WhisperFeatureExtractor.from_pretrained(checkpoint)(
+        noise, sampling_rate=16_000, return_tensors="pt"
+    )
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(checkpoint).eval()
+    with torch.no_grad():
+        memory = model.model.encoder(features.input_features).last_hidden_state
+        keys = model.model.decoder.layers[23].encoder_attn.k_proj(memory)
+    del model
+    artifact = read_artifact(tmp_path / "heard")
+    graph = artifact.manifest.graphs["hear"]
+    side = (graph.inputs[0].axes[1] - len(noise)) // 2
+    feed = {"samples": np.pad(noise, side, "reflect")[None], "filled": np.array([3001])}
+    name = next(port.name for port in graph.outputs if "blocks.23." in port.name and "key" in port.name)
+    (found,) = ort.InferenceSession(artifact.path(graph.file)).run([name], feed)
+    np.testing.assert_allclose(found.transpose(0, 2, 1, 3).reshape(keys.shape), keys, atol=1e-3)
