@@ -23,7 +23,7 @@ from model.parts.attention import (
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.embedding import Patches
 from model.parts.heads import MeanLinear, head_width
-from model.parts.positions import NoPositions
+from model.parts.positions import NoPositions, offsets
 from model.parts.stacks import PlainSizes
 from model.parts.windows import Windows, fitted
 
@@ -97,14 +97,6 @@ class SwinConfig:
         )
 
 
-def offsets(side: int) -> Tensor:
-    """Return (slot, slot), which of the (2 side - 1)² differences of places of a window lies between query and key."""
-    slot = torch.arange(side * side)
-    row, column = slot // side, slot % side
-    down, across = row[:, None] - row + side - 1, column[:, None] - column + side - 1
-    return down * (2 * side - 1) + across
-
-
 class RelativelyPlaced(nn.Module):
     """QKᵀ/√d + B, B a learned number for each head and each difference of two places (Liu et al. 2021, equation 4)."""
 
@@ -114,7 +106,7 @@ class RelativelyPlaced(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.empty(heads, (2 * side - 1) ** 2))
         nn.init.trunc_normal_(self.table, std=0.02)
-        self.register_buffer("index", offsets(side), persistent=False)
+        self.register_buffer("index", offsets(side, side), persistent=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Score query and key (..., heads, slot, width) -> (..., heads, slot, slot)."""

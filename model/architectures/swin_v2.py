@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.architectures.swin import Swin, SwinConfig, WindowAttention, compose, offsets
+from model.architectures.swin import Swin, SwinConfig, WindowAttention, compose
 from model.parts.blocks import BranchNormBlock
+from model.parts.positions import offsets
 from model.parts.windows import Windows
 
 PLACES_HIDDEN = 512  # width of the network that makes B of places, as in the authors' code
@@ -59,7 +60,7 @@ class CosinePlaced(nn.Module):
         self.scale = nn.Parameter(torch.full((heads, 1, 1), math.log(10)))  # ln 1/τ
         self.mlp = nn.Sequential(nn.Linear(2, PLACES_HIDDEN), nn.ReLU(), nn.Linear(PLACES_HIDDEN, heads, bias=False))
         self.register_buffer("places", log_spaced(side, trained), persistent=False)
-        self.register_buffer("index", offsets(side), persistent=False)
+        self.register_buffer("index", offsets(side, side), persistent=False)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Score query and key (..., heads, slot, width) -> (..., heads, slot, slot)."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Maps, Recall, under
+from model.parts.attention import ALL_VISIBLE, Maps, Recall, under
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.embedding import Patches
 from model.parts.heads import FirstLinear, head_width
@@ -34,6 +35,8 @@ class ViTConfig(BlockSizes):
     distillation_tokens: int = 0
     registers: int = 0
 
+    class_tokens: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
         if any(side % patch for side, patch in zip(self.image, self.patch, strict=True)):
             (height, width), (rows, columns) = self.image, self.patch
@@ -47,7 +50,13 @@ class ViTConfig(BlockSizes):
     @property
     def prefix(self) -> int:
         """How many tokens stand before the first patch."""
-        return 1 + self.distillation_tokens + self.registers
+        return self.class_tokens + self.distillation_tokens + self.registers
+
+
+class PatchesAloneConfig(ViTConfig):
+    """Sizes of a ViT without a class token."""
+
+    class_tokens = 0
 
 
 VIT_SIZES = {
@@ -66,7 +75,10 @@ DIGITS_BOX = 20  # longer side of a digit's bounding box, in pixels of the netwo
 
 
 class ViT(nn.Module):
-    """A class token and patches, an encoder, and a head that takes its last states."""
+    """A class token and patches, an encoder, and a head that takes its last states.
+
+    `surroundings` returns what surrounds the tokens of the layers, if patches are told their places there.
+    """
 
     def __init__(
         self,
@@ -75,8 +87,10 @@ class ViT(nn.Module):
         encoder: Stack,
         head: nn.Module,
         *,
+        class_tokens: int = 1,
         distillation_tokens: int = 0,
         registers: int = 0,
+        surroundings: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.patches = patches
@@ -84,14 +98,15 @@ class ViT(nn.Module):
         self.encoder = encoder
         self.head = head
         width = patches.projection.out_channels
-        self.class_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.surroundings = surroundings
+        self.class_token = _extra_tokens(class_tokens, width)
         self.distillation_token = _extra_tokens(distillation_tokens, width)
         self.registers = _extra_tokens(registers, width)
 
     @property
     def width(self) -> int:
         """How many numbers the head returns for an image."""
-        return head_width(self.head, self.class_token.shape[2])
+        return head_width(self.head, self.patches.projection.out_channels)
 
     def forward(self, pixels: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Take normalised pixels (batch, channels, height, width) -> the head's answer, and the encoder's maps."""
@@ -102,7 +117,8 @@ class ViT(nn.Module):
         if self.registers is not None:
             before = sum(token.shape[1] for token in placed)
             x = torch.cat((x[:, :before], self.registers.expand(x.shape[0], -1, -1), x[:, before:]), dim=1)
-        x, maps = self.encoder(x, recalls=recalls)
+        contexts = self.surroundings() if self.surroundings else ALL_VISIBLE
+        x, maps = self.encoder(x, contexts, recalls)
         return self.head(x), under("encoder", maps)
 
 
@@ -116,19 +132,23 @@ def vit(
     *,
     blocks: Iterable[nn.Module] | None = None,
     positions: nn.Module | None = None,
+    norm: nn.Module | None = None,
+    surroundings: nn.Module | None = None,
 ) -> ViT:
     """Compose a ViT of the given sizes with freshly initialised weights.
 
-    By default it classifies, learns its positions, and has the paper's blocks.
+    By default it classifies, learns its positions, and has the paper's blocks and a last norm.
     """
     rows, columns = config.grid
-    learned = nn.Embedding(1 + config.distillation_tokens + rows * columns, config.width)
+    learned = nn.Embedding(config.class_tokens + config.distillation_tokens + rows * columns, config.width)
     nn.init.trunc_normal_(learned.weight, std=0.02)
     return ViT(
         patches=Patches(config.image, config.channels, config.patch, config.width),
         positions=positions or learned,
-        encoder=Stack(blocks or config.blocks(PreNormBlock), config.norm()),
+        encoder=Stack(blocks or config.blocks(PreNormBlock), norm or config.norm()),
         head=head or FirstLinear(config.width, config.classes),
+        class_tokens=config.class_tokens,
         distillation_tokens=config.distillation_tokens,
         registers=config.registers,
+        surroundings=surroundings,
     )

@@ -98,6 +98,15 @@ class PrefixMean(nn.Module):
         return found
 
 
+class PatchMean(PrefixMean):
+    """The mean of the last states of patches, behind `prefix` other tokens, and what is behind it (Bao et al. 2022)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take states (batch, token, width) -> what `behind` returns of (batch, width)."""
+        found: Tensor = self.behind(x[:, self.prefix :].mean(dim=1))
+        return found
+
+
 class ProjectedMeanClassifier(nn.Module):
     """States through a linear layer, their mean, and a linear classifier (Yang et al. 2021, SUPERB, section 3)."""
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Rotation
+from model.parts.attention import Context, Contexts, Rotation
 
 
 class Rotary(nn.Module):
@@ -60,6 +60,71 @@ def bucket_of_each(buckets: int, farthest: int, *, both_ways: bool) -> Tensor:
     grown = (exact + (ratio * (own - exact)).long()).clamp(max=own - 1)
     found = torch.where(away < exact, away, grown)
     return found + (distances > 0).long() * own if both_ways else found
+
+
+def offsets(rows: int, columns: int) -> Tensor:
+    """Return (cell, cell), which of the (2 rows - 1)(2 columns - 1) differences of places lies between query and key.
+
+    Liu et al. 2021, equation 4: differences count in reading order, from the key below and right of the query onwards.
+    """
+    cell = torch.arange(rows * columns)
+    row, column = cell // columns, cell % columns
+    down, across = row[:, None] - row + rows - 1, column[:, None] - column + columns - 1
+    return down * (2 * columns - 1) + across
+
+
+class GridBiases(nn.Module):
+    """A learned number for each head and each difference of two cells of a grid, before which stands a class token.
+
+    `own` layers have a table each, or all look up one that is `shared`; of both, the sum is taken. The last three rows
+    of a table are of the class token: as a query, as a key, and as both (Bao et al. 2022, BEiT, in the authors' code).
+    """
+
+    index: Tensor
+
+    def __init__(self, heads: int, rows: int, columns: int, *, own: int, shared: bool) -> None:
+        super().__init__()
+        differences = (2 * rows - 1) * (2 * columns - 1)
+        self.own, self.shared = (
+            nn.ModuleList(nn.Embedding(differences + 3, heads) for _ in range(count)) for count in (own, shared)
+        )
+        index = torch.full((1 + rows * columns,) * 2, differences)
+        index[1:, 1:] = offsets(rows, columns)
+        index[1:, 0], index[0, 0] = differences + 1, differences + 2
+        self.register_buffer("index", index, persistent=False)
+
+    def forward(self) -> Contexts:
+        """Return the context of each layer, or that of all, whose bias is (heads, query, key)."""
+        common = [table(self.index).movedim(-1, 0) for table in self.shared]
+        if not self.own:
+            return Context(bias=common[0])
+        return [Context(bias=sum(common, table(self.index).movedim(-1, 0))) for table in self.own]
+
+
+class GridRotary(nn.Module):
+    """The angles of the cells of a grid: those of rows turn half of the pairs of a head, those of columns the other.
+
+    Row or column i of n stands at 2π(2i + 1 - n)/n, however many there are (Siméoni et al. 2025, DINOv3, section 3.2).
+    The first `prefix` tokens are no cells, and are not turned.
+    """
+
+    cosine: Tensor
+    sine: Tensor
+
+    def __init__(self, width: int, rows: int, columns: int, *, prefix: int, theta: float) -> None:
+        if width % 4:
+            raise ValueError(f"rotary positions of a grid: width of a head must be a multiple of 4, given {width}")
+        super().__init__()
+        rotary = Rotary(width // 2, theta)
+        down, across = (rotary(2 * math.pi * (2 * (torch.arange(0.5, side) / side) - 1)) for side in (rows, columns))
+        for name, still, row, column in zip(("cosine", "sine"), (1.0, 0.0), down, across, strict=True):
+            cells = torch.cat((row.repeat_interleave(columns, 0), column.repeat(rows, 1)), dim=1)
+            before = torch.full((prefix, width // 2), still)
+            self.register_buffer(name, torch.cat((before, cells)), persistent=False)
+
+    def forward(self) -> Context:
+        """Return the context of all layers."""
+        return Context(rotation=Rotation(self.cosine, self.sine))
 
 
 def near(query: Tensor, key: Tensor, reach: int) -> Tensor:

@@ -122,7 +122,7 @@ def embed(vit: nn.Module, view: Tensor) -> Tensor:
     first, others = positions[:1], positions[1:]
     grid = others.T.reshape(1, -1, *CONFIG.grid)
     x = x + F.interpolate(grid, x.shape[-2:], mode="bicubic")
-    token = (vit.class_token + first).expand(len(x), -1, -1)
+    token = (vit.get_parameter("class_token") + first).expand(len(x), -1, -1)
     states, _ = vit.encoder(torch.cat((token, x.flatten(2).transpose(1, 2)), dim=1))
     return vit.head(states)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.swin import SWIN_SIZES, WindowAttention, offsets, swin
+from model.architectures.swin import SWIN_SIZES, WindowAttention, swin
 from model.methods.attribution import entering
 from model.methods.windows import unfold
 from model.parts.attention import Context, MultiHeadAttention
@@ -184,16 +184,6 @@ def test_states_that_enter_the_blocks_of_each_stage_can_be_watched_and_replaced(
     assert {place: tuple(x.shape) for place, x in seen.items()} == shapes
     with entering(list(model.stages), lambda stage, layer, x: 2 * x if (stage, layer) == (1, 0) else x):
         assert (model(pixels)[0] - logits).abs().max() > 0.1
-
-
-def test_places_of_a_window_differ_by_rows_and_columns():
-    found = offsets(3)
-    differences = {}
-    for query in range(9):
-        for key in range(9):
-            differences.setdefault((query // 3 - key // 3, query % 3 - key % 3), set()).add(int(found[query, key]))
-    assert len(differences) == 25
-    assert sorted(index for own in differences.values() for index in own) == list(range(25))
 
 
 def test_states_become_features_by_their_mean():

@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.vit import VIT_SIZES, ViTConfig, vit
-from model.parts.attention import MultiHeadAttention
+from model.architectures.vit import VIT_SIZES, PatchesAloneConfig, ViTConfig, vit
+from model.parts.attention import Context, MultiHeadAttention
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.feed_forward import GatedFeedForward
+from model.parts.heads import MeanState
 from model.parts.norms import LayerScale
 from tests.samples.attention_reference import (
     assert_batch_is_its_rows,
@@ -144,3 +145,24 @@ def test_a_block_of_dinov2_scales_both_branches():
     expected = expected + block.feed_forward_scale.weight * mlp(block.feed_forward_norm(expected))
     assert_same(given, expected)
     assert_same(maps["attention"], found[""])
+
+
+def test_without_a_class_token_there_are_patches_alone():
+    config = PatchesAloneConfig(**vars(SMALL))
+    model = sharpen(vit(config, MeanState()))
+    pixels = randn(2, 2, 8, 12)
+    found, maps = model(pixels)
+    states, wanted = model.encoder(model.patches(pixels) + model.positions.weight)
+    assert_same(found, states.mean(1))
+    assert_same_maps(maps, {f"encoder.{name}": weights for name, weights in wanted.items()})
+    assert (config.prefix, model.width, maps["encoder.blocks.0.attention"].shape[-1]) == (0, 12, 6)
+
+
+def test_what_surrounds_the_tokens_of_layers_is_told_to_them():
+    class Hidden(nn.Module):
+        def forward(self):
+            return [Context(visible=torch.arange(7) != layer) for layer in range(SMALL.layers)]
+
+    _, maps = sharpen(vit(SMALL, surroundings=Hidden()))(randn(2, 2, 8, 12))
+    for layer, weights in enumerate(maps.values()):
+        assert [key for key in range(7) if not weights[..., key].any()] == [layer]

@@ -18,6 +18,7 @@ from model.parts.heads import (
     MaskedWords,
     MeanLinear,
     MeanState,
+    PatchMean,
     Pool,
     PrefixMean,
     ProjectedMeanClassifier,
@@ -73,6 +74,7 @@ def test_a_head_of_the_mean_of_the_first_states():
     w, mean = weights_of(head), X.numpy()[:, :2].mean(1)
     assert_same(head(X), linear(w, "module.behind.1", layer_norm(w, "module.behind.0", mean)))
     assert_same(PrefixMean(3, nn.Identity())(X), X.numpy()[:, :3].mean(1))
+    assert_same(PatchMean(3, head.behind)(X), head.behind(X[:, 3:].mean(1)))
 
 
 @pytest.mark.parametrize("unit", [False, True])

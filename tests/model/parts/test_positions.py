@@ -13,7 +13,16 @@ from model.parts.cache import Slots, recording
 from model.parts.embedding import Embedding
 from model.parts.feed_forward import FeedForward, GatedFeedForward
 from model.parts.norms import RMSNorm
-from model.parts.positions import RelativeBias, Rotary, SinusoidalPositions, near, sinusoids
+from model.parts.positions import (
+    GridBiases,
+    GridRotary,
+    RelativeBias,
+    Rotary,
+    SinusoidalPositions,
+    near,
+    offsets,
+    sinusoids,
+)
 from tests.samples.attention_reference import assert_same, attention, randn, sharpen, weights_of
 
 WIDTH, HEADS, KEY_HEADS, LENGTH = 24, 4, 2, 7
@@ -87,6 +96,59 @@ def test_a_bias_is_that_of_the_bucket_of_a_distance(buckets, farthest, both_ways
 def test_near_keys_are_those_within_reach():
     seen = near(INDEX, INDEX, 2)
     assert all(bool(seen[row, column]) == (abs(row - column) <= 2) for row, column in np.ndindex(LENGTH, LENGTH))
+
+
+ROWS, COLUMNS = 2, 3
+CELLS = [(row, column) for row in range(ROWS) for column in range(COLUMNS)]
+
+
+def test_differences_of_cells_are_told_apart_and_counted_from_the_farthest_key():
+    found = offsets(ROWS, COLUMNS)
+    differences = {
+        (query[0] - key[0], query[1] - key[1]): int(found[at, looked])
+        for at, query in enumerate(CELLS)
+        for looked, key in enumerate(CELLS)
+    }
+    assert [differences[one] for one in sorted(differences)] == list(range(15))
+
+
+@pytest.mark.parametrize(("own", "shared"), [(2, False), (0, True), (2, True)])
+def test_a_grid_s_biases_are_those_of_differences_and_of_the_class_token(own, shared):
+    biases = sharpen(GridBiases(HEADS, ROWS, COLUMNS, own=own, shared=shared))
+    tables = weights_of(biases)
+    places = sorted({(down, across) for down in (-1, 0, 1) for across in (-2, -1, 0, 1, 2)})
+
+    def row_of(query, key):
+        if query is None or key is None:
+            return len(places) + (0 if key is not None else 1 if query is not None else 2)
+        return places.index((query[0] - key[0], query[1] - key[1]))
+
+    contexts = biases() if own else [biases()] * 2
+    tokens = [None, *CELLS]
+    for layer, context in enumerate(contexts):
+        table = tables.get(f"module.own.{layer}.weight", 0) + tables.get("module.shared.0.weight", 0)
+        wanted = np.array([[table[row_of(query, key)] for key in tokens] for query in tokens]).transpose(2, 0, 1)
+        assert_same(context.bias, wanted)
+
+
+def test_cells_of_a_grid_are_turned_by_their_centres_and_other_tokens_not_at_all():
+    """Siméoni et al. 2025: coordinates in [-1, 1] times 2π, of rows for the first half of the pairs."""
+    x = randn(1, HEADS, 2 + ROWS * COLUMNS, 8)
+    context = GridRotary(8, ROWS, COLUMNS, prefix=2, theta=7.0).double()()
+    pairs, angles = x.numpy()[..., :4] + 1j * x.numpy()[..., 4:], np.zeros((2 + ROWS * COLUMNS, 4))
+    for token, (row, column) in enumerate(CELLS, 2):
+        down, across = (2 * (at + 0.5) / side - 1 for at, side in ((row, ROWS), (column, COLUMNS)))
+        angles[token] = 2 * np.pi * np.array([down, down / 7**0.5, across, across / 7**0.5])
+    pairs = pairs * np.exp(1j * angles)
+    found = rotated(x, context.rotation)
+    assert_same(found, np.concatenate((pairs.real, pairs.imag), -1), 2e-6)
+    assert_same(found[:, :, :2], x[:, :, :2])
+
+
+def test_a_head_whose_width_is_no_multiple_of_4_is_not_turned_on_a_grid():
+    words = r"^rotary positions of a grid: width of a head must be a multiple of 4, given 6$"
+    with pytest.raises(ValueError, match=words):
+        GridRotary(6, ROWS, COLUMNS, prefix=1, theta=100.0)
 
 
 def block(**options):
