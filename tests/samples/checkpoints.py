@@ -213,6 +213,11 @@ def vit(kind: Any = T.ViTForImageClassification, config: Any = T.ViTConfig, **op
     return Reference(lambda: kind(config(**{**small, **LABELS, **options})), VIT_PARTS)
 
 
+def squares(kind: Any, config: Any, parts: Parts = VIT_PARTS, **options: Any) -> Reference:
+    """Of an image of 8 x 8: of others, the reference library mixes up the sides of tables of places."""
+    return replace(vit(kind, config, **{"image_size": 8, **options}), parts=parts)
+
+
 def dino(kind: Any, config: Any, **options: Any) -> Reference:
     small = {**SMALL, "image_size": 8, "patch_size": 4, "mlp_ratio": 2}
     return Reference(lambda: kind(config(**{**small, **LABELS, **options})), DINO_PARTS)
@@ -467,6 +472,9 @@ def m2m_100_pieces(folder: Path) -> None:
     (folder / "generation_config.json").write_text(json.dumps(rules))
 
 
+OF_EACH_LAYER = {"use_relative_position_bias": True}
+OF_ALL_LAYERS = {"use_shared_relative_position_bias": True}
+"""Which tables of places a BEiT has."""
 LANGUAGE_CODES = ("de_DE", "en_XX", "fr_XX")
 TRANSLATING = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 2, "max_length": 14}
 MARIAN_GENERATION = {
@@ -528,6 +536,86 @@ CASES = {
     "dinov2-registers-features": Case(
         dino(T.Dinov2WithRegistersModel, T.Dinov2WithRegistersConfig, use_swiglu_ffn=True), "feature-extraction",
         processor("BitImageProcessor", 8, 8, **CROP),
+    ),
+    "dinov3": Case(
+        squares(
+            T.DINOv3ViTModel, T.DINOv3ViTConfig, DINO_PARTS, num_register_tokens=3, use_gated_mlp=True,
+            hidden_act="silu", rope_theta=7.0, image_size=16,
+        ),
+        "feature-extraction",
+        processor("DINOv3ViTImageProcessorFast", 8, 12),
+        exported=True,
+    ),
+    "dinov3-plain": Case(
+        squares(
+            T.DINOv3ViTModel, T.DINOv3ViTConfig, DINO_PARTS, query_bias=False, value_bias=False, key_bias=True,
+            proj_bias=False, patch_size=[2, 4],
+        ),
+        "feature-extraction",
+        processor("DINOv3ViTImageProcessorFast", 8, 8),
+    ),
+    "beit": Case(
+        squares(T.BeitForImageClassification, T.BeitConfig, **OF_EACH_LAYER), "image-classification",
+        processor("BeitFeatureExtractor", 10, 10, **CROP),
+        exported=True,
+    ),
+    "beit-shared": Case(
+        squares(
+            T.BeitForImageClassification, T.BeitConfig, **OF_ALL_LAYERS, use_mean_pooling=False,
+            use_absolute_position_embeddings=True, layer_scale_init_value=0.0, use_mask_token=True,
+        ),
+        "image-classification",
+        processor("BeitImageProcessor", 8, 8),
+        options=("--image-size", "12x16"),
+    ),
+    "beit-features": Case(
+        squares(T.BeitModel, T.BeitConfig, **OF_EACH_LAYER, **OF_ALL_LAYERS, hidden_act="relu"), "feature-extraction",
+        processor("BeitImageProcessor", 8, 8),
+    ),
+    "beit-features-first": Case(
+        squares(T.BeitModel, T.BeitConfig, use_mean_pooling=False), "feature-extraction",
+        processor("BeitImageProcessor", 8, 8),
+    ),
+    "data2vec-vision": Case(
+        squares(T.Data2VecVisionForImageClassification, T.Data2VecVisionConfig, YOLOS_PARTS, **OF_EACH_LAYER),
+        "image-classification",
+        processor("BeitImageProcessor", 8, 8),
+    ),
+    "data2vec-vision-features": Case(
+        squares(
+            T.Data2VecVisionModel, T.Data2VecVisionConfig, YOLOS_PARTS, **OF_ALL_LAYERS, use_mean_pooling=False,
+        ),
+        "feature-extraction",
+        processor("BeitImageProcessor", 8, 8),
+    ),
+    "data2vec-vision-features-mean": Case(
+        squares(
+            T.Data2VecVisionModel, T.Data2VecVisionConfig, YOLOS_PARTS, use_absolute_position_embeddings=True,
+            hidden_act="gelu_new",
+        ),
+        "feature-extraction",
+        processor("BeitImageProcessor", 8, 8),
+    ),
+    "vit-mae": Case(
+        vit(T.ViTMAEModel, T.ViTMAEConfig, qkv_bias=False), "feature-extraction",
+        processor("ViTFeatureExtractor", 8, 12),
+    ),
+    "vit-msn": Case(
+        vit(T.ViTMSNForImageClassification, T.ViTMSNConfig), "image-classification",
+        processor("ViTFeatureExtractor", 8, 12),
+    ),
+    "vit-msn-features": Case(
+        vit(T.ViTMSNModel, T.ViTMSNConfig, qkv_bias=False, hidden_act="quick_gelu"), "feature-extraction",
+        processor("ViTFeatureExtractor", 8, 12),
+    ),
+    "ijepa": Case(
+        vit(T.IJepaForImageClassification, T.IJepaConfig), "image-classification",
+        processor("ViTImageProcessor", 8, 12),
+    ),
+    "ijepa-features": Case(
+        vit(T.IJepaModel, T.IJepaConfig, qkv_bias=False, image_size=8), "feature-extraction",
+        processor("ViTImageProcessor", 8, 8),
+        options=("--image-size", "16"),
     ),
     "swin": Case(
         swin(T.SwinForImageClassification, T.SwinConfig, qkv_bias=False), "image-classification",

@@ -261,7 +261,10 @@ def _asked(name, model, described, given):
     if described.image:
         rule = described.image
         normal = (given["pixels"].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
-        more = {"interpolate_pos_encoding": True} if name == "vit-larger" else {}
+        more: dict[str, object] = {"interpolate_pos_encoding": True} if name in RESIZED else {}
+        if described.family == "vit_mae":  # which hides most patches, and shuffles the others
+            model.config.mask_ratio, places = 0.0, described.attention[0].grid
+            more = {"noise": torch.arange(places[0] * places[1]).expand(len(normal), -1)}
         if "shown" in given:
             down, across = (
                 torch.arange(side) < most[:, None]
@@ -302,8 +305,10 @@ def heard_by(name, rule, given):
 
 def _answer(name, described, out, feed):
     if described.task == "feature-extraction":
-        if described.image or (described.sound and "pooler_output" in out):
+        if out.get("pooler_output") is not None and (described.image or described.sound):
             return out.pooler_output
+        if described.image:
+            return UNPOOLED.get(name, lambda states: states[:, 0])(out.last_hidden_state)
         if described.sound:
             return out.last_hidden_state.mean(1)
         declared = CASES[name].pooling
@@ -321,6 +326,14 @@ def _answer(name, described, out, feed):
         return logits * torch.from_numpy(feed["source_visible"])[..., None]
     return logits
 
+
+RESIZED = ("vit-larger", "ijepa-features")
+"""The cases of images of another size, which the reference library takes only if it is told so."""
+UNPOOLED = {
+    "ijepa-features": lambda states: states.mean(1),
+    "data2vec-vision-features-mean": lambda states: states[:, 1:].mean(1),
+}
+"""By case, the features of images where the reference library has none, if they are not the first state."""
 
 EVERY_TOKEN = ("token-classification", "question-answering")
 """Tasks with an answer for every token."""

@@ -8,7 +8,8 @@ import pytest
 import transformers
 from PIL import Image
 
-from tests.samples.checkpoints import checkpoint_of
+from export.command import _parser
+from tests.samples.checkpoints import CASES, checkpoint_of
 
 
 def photograph():
@@ -20,10 +21,12 @@ def photograph():
 def processed(name, image):
     """Return the pixels (1, channel, height, width) that the reference library makes of an image."""
     config = json.loads((checkpoint_of(name) / "preprocessor_config.json").read_text())
-    kind = config["image_processor_type"].replace("FeatureExtractor", "ImageProcessor") + "Pil"
-    if name == "vit-larger":
-        config["size"] = {"height": 16, "width": 16}
+    kind = config["image_processor_type"].replace("FeatureExtractor", "ImageProcessor")
+    if sides := _parser().parse_args([name, *CASES[name].options]).image_size:
+        config["size"] = dict(zip(("height", "width"), sides, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        process = getattr(transformers, kind)(**{key: one for key, one in config.items() if not key.endswith("type")})
+        process = getattr(transformers, f"{kind}Pil")(
+            **{key: one for key, one in config.items() if not key.endswith("type")}
+        )
         return np.stack(process(image)["pixel_values"])

@@ -1,7 +1,7 @@
 """The base of the families of image encoders: configuration, image rule and positions of a ViT's checkpoint."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -155,13 +155,18 @@ class VisionTransformerFamily(ImageFamily[C]):
         """Return a fresh block."""
         return PreNormBlock(sizes.attention(bias=config.qkv_bias), sizes.feed_forward(), sizes.norm)
 
+    def parts(self, config: C, sizes: ViTConfig) -> dict[str, nn.Module]:
+        """Return the parts of the definition, by their names in `vit`, that are not the usual ones; by default none."""
+        return {}
+
     def compose(
         self, config: C, image: tuple[int, int], task: Task, checkpoint: Checkpoint
     ) -> tuple[nn.Module, ViTConfig]:
         """Return a ViT, not yet filled, and its sizes."""
         sizes = self.sizes(config, image, checkpoint)
         blocks = [self.block(config, sizes) for _ in range(sizes.layers)]
-        return vit(sizes, self.head(config, sizes, task, checkpoint), blocks=blocks), sizes
+        head, parts = self.head(config, sizes, task, checkpoint), self.parts(config, sizes)
+        return vit(sizes, head, blocks=blocks, **parts), sizes
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Interpolate the position embeddings to the grid of the image that is exported for."""
@@ -179,9 +184,17 @@ class VisionTransformerFamily(ImageFamily[C]):
             raise CheckpointError(
                 f"weights: {name} must hold {prefix + before[0] * before[1]} positions, given {len(positions)}"
             )
-        grid = positions[prefix:].float().reshape(1, *before, -1).permute(0, 3, 1, 2)
-        grid = functional.interpolate(grid, size=after, mode="bicubic", align_corners=False, antialias=self.antialias)
-        return {**tensors, name: torch.cat((positions[:prefix].float(), grid.flatten(2)[0].T))}
+        grid = resized(positions[prefix:], before, after, mode="bicubic", antialias=self.antialias)
+        return {**tensors, name: torch.cat((positions[:prefix].float(), grid))}
+
+
+def resized(
+    cells: Tensor, before: Sequence[int], after: Sequence[int], *, mode: str, antialias: bool = False
+) -> Tensor:
+    """Interpolate what is learned of the cells (cell, width) of a grid of rows and columns to those of another."""
+    grid = cells.float().reshape(1, *before, -1).permute(0, 3, 1, 2)
+    grid = functional.interpolate(grid, size=tuple(after), mode=mode, align_corners=False, antialias=antialias)
+    return grid.flatten(2)[0].T
 
 
 def block_names(theirs: str = "encoder.layer.{}", ours: str = "encoder.blocks.{}") -> Names:

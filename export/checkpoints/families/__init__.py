@@ -31,6 +31,10 @@ SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
 LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **{name: (name, IMAGES) for name in ("vit", "deit", "dinov2", "swin", "swinv2")},
     "dinov2_with_registers": ("dinov2", IMAGES),
+    "dinov3_vit": ("dinov3_vit", ("feature-extraction",)),
+    **dict.fromkeys(("beit", "data2vec-vision"), ("beit", IMAGES)),
+    **{name: (name, IMAGES) for name in ("vit_msn", "ijepa")},
+    "vit_mae": ("vit_mae", ("feature-extraction",)),
     "detr": ("detr", OBJECTS),
     "table-transformer": ("table_transformer", OBJECTS),
     **{name: (name, OBJECTS) for name in ("conditional_detr", "yolos")},

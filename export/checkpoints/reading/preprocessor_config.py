@@ -49,6 +49,7 @@ PROCESSOR_DEFAULTS: dict[str, Settings] = {  # where a class differs from DEFAUL
     "BitImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
     "CLIPImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
     "ConvNextImageProcessor": {"size": 384, "default_to_square": False, "crop_pct": 224 / 256},
+    "DINOv3ViTImageProcessor": {**IMAGENET, "resample": 2},  # which has no Pillow backend, and resizes floats
     "DeiTImageProcessor": {**CENTER_CROP, "size": 256},
     "PvtImageProcessor": IMAGENET,
     "SiglipImageProcessor": {"size": (224, 224), "default_to_square": False, "do_convert_rgb": True},

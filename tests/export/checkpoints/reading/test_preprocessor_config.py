@@ -1,4 +1,7 @@
+import ast
+import importlib.util
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,8 +84,12 @@ def of_kind(kind):
 vit, deit, bit, convnext = map(of_kind, ("ViT", "DeiT", "Bit", "ConvNext"))
 
 
+OF_FLOATS = ("DINOv3ViTImageProcessor",)
+"""Processors that the reference has in torchvision alone, where they resize floats."""
+OF_BYTES = tuple(kind for kind in PROCESSOR_DEFAULTS if kind not in OF_FLOATS)
+
 CONFIGS = {
-    **{kind: {"image_processor_type": kind} for kind in PROCESSOR_DEFAULTS},
+    **{kind: {"image_processor_type": kind} for kind in OF_BYTES},
     **{f"resample {number}": vit(resample=number, size=96) for number in PILLOW_FILTERS},
     **{f"shorter side, resample {number}": bit(resample=number, size=100, crop_size=96) for number in PILLOW_FILTERS},
     "an int is a square": vit(size=64),
@@ -116,6 +123,34 @@ def test_every_pixel_is_the_one_of_the_reference(config):
     assert max(worst.values()) < 1e-6, "a pixel that differs does by 0.004; this is their float32"
 
 
+@pytest.mark.parametrize("kind", OF_FLOATS)
+def test_pixels_of_a_processor_of_floats_are_less_than_a_level_away(kind):
+    rule = read_image_rule({"image_processor_type": kind}, (224, 224), 3)
+    for name, photograph in PHOTOGRAPHS.items():
+        floats = torch.from_numpy(np.array(photograph.convert("RGB"))).permute(2, 0, 1)[None].double()
+        resized = torch.nn.functional.interpolate(floats, (224, 224), mode="bilinear", antialias=True)
+        away = np.abs(decode_image(FILES[name], rule, LIMIT).pixels - resized[0].permute(1, 2, 0).numpy())
+        assert away.max() < 1, name
+
+
+@pytest.mark.parametrize("kind", OF_FLOATS)
+def test_the_defaults_of_a_processor_of_floats_are_those_of_the_reference(kind):
+    """Its class cannot be loaded without torchvision, so its file is read."""
+    module = "transformers.models.dinov3_vit.image_processing_dinov3_vit"
+    classes = ast.parse(Path(importlib.util.find_spec(module).origin).read_text()).body
+    (body,) = [one.body for one in classes if isinstance(one, ast.ClassDef) and one.name == kind]
+    theirs = {one.targets[0].id: ast.unparse(one.value) for one in body if isinstance(one, ast.Assign)}
+    assert theirs == {
+        "resample": "PILImageResampling.BILINEAR", "image_mean": "IMAGENET_DEFAULT_MEAN",
+        "image_std": "IMAGENET_DEFAULT_STD", "size": "{'height': 224, 'width': 224}",
+        "do_resize": "True", "do_rescale": "True", "do_normalize": "True",
+    }  # fmt: skip
+    rule = read_image_rule({"image_processor_type": kind}, (224, 224), 3)
+    assert (rule.resize, rule.resample, rule.mean, rule.std) == (
+        (224, 224), "bilinear", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["grey", "odd", "small"])
 def test_one_channel_is_the_reference_of_a_grey_image(name):
     config = vit(size=[60, 28], image_mean=0.1307, image_std=[0.3081])
@@ -131,7 +166,7 @@ def test_the_shorter_side_leaves_the_longer_one_that_of_the_reference():
                 assert _resized((width, height), shorter) == theirs[::-1]
 
 
-@pytest.mark.parametrize("kind", PROCESSOR_DEFAULTS)
+@pytest.mark.parametrize("kind", OF_BYTES)
 def test_the_defaults_are_those_of_the_reference(kind):
     theirs = getattr(transformers, f"{kind}Pil")()
     ours = {**DEFAULTS, **PROCESSOR_DEFAULTS[kind]}
@@ -146,7 +181,7 @@ def test_the_defaults_are_those_of_the_reference(kind):
             assert (their or False) == (value or False), key
 
 
-@pytest.mark.parametrize("kind", PROCESSOR_DEFAULTS)
+@pytest.mark.parametrize("kind", OF_BYTES)
 def test_a_file_that_the_reference_writes_can_be_read(kind):
     theirs = getattr(transformers, f"{kind}Pil")()
     image = processed_size(theirs.to_dict())
