@@ -39,6 +39,24 @@ def test_the_documentation_lists_every_family_with_its_tasks():
         assert LISTED[name][1] == family.tasks, name
 
 
+COMING = {
+    *("modernbert", "eurobert", "nomic_bert", "new", "gte", "jina_embeddings_v3", "electra", "albert", "deberta-v2"),
+    *("clip", "siglip", "chinese_clip"),
+}
+"""Families that the documentation names, and that are not here yet."""
+
+
+def test_what_the_documentation_says_of_repositories_is_true_of_their_families():
+    text = (ROOT / "docs/checkpoints.md").read_text().partition("## Repositories")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.-]+/[\w.-]+)` \| `([\w-]+)` \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    assert len(rows) > 40
+    assert len({repository for repository, *_ in rows}) == len(rows)
+    for repository, kind, said, source in rows:
+        assert re.match("supported|refused[:,]|not tried", said), repository
+        assert not said.startswith("supported") or kind in FAMILIES.keys() | COMING, repository
+        assert re.fullmatch(r"([TRIVFL]|\[.*\]\(https:.*\)|[ ,])+", source), repository
+
+
 FROM_PIECES = {"marian", "mbart", "pegasus", "m2m_100"}
 """Families whose class makes its tokenizer of a SentencePiece model, and changes nothing of a `tokenizer.json`."""
 OF_CHARACTERS = {"wav2vec2", "hubert"}
