@@ -22,7 +22,7 @@ from export.tasks.ports import (
 from export.traced.texts import TracedTextEncoder
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
 from model.architectures.transformer import Transformer, TransformerConfig
-from model.parts.heads import Pool, SparseWords, first_state, last_state
+from model.parts.heads import EachThen, Pool, SparseWords, first_state, last_state
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def _pooled(head: nn.Module) -> Literal["first", "last", "all"]:
     """Return which tokens an answer is made of."""
     if isinstance(head, SparseWords):
         return "all"
+    if isinstance(head, EachThen):
+        return _pooled(head.head)
     if not isinstance(head, Pool) or head.pool is first_state:
         return "first"
     return "last" if head.pool is last_state else "all"

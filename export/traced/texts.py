@@ -30,4 +30,4 @@ class TracedTextEncoder(Traced):
         recorded: list[KeyValue] = []
         recalls = [recording(recorded)] * len(self.kinds[0].maps)
         answer, maps = self.model(source, visible, types, *masked, recalls=recalls)
-        return Observed(answer, self.by_kind(maps), [values_of(recorded)])
+        return Observed(answer, self.by_kind(maps), [values_of(recorded, self.kinds[0].heads)])

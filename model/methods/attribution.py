@@ -143,6 +143,20 @@ class Balanced(TorchFunctionMode):
         return rule(func, args, kwargs or {}) if rule else func(*args, **(kwargs or {}))
 
 
+@contextlib.contextmanager
+def apart(model: nn.Module) -> Iterator[None]:
+    """Let parameters that modules share be one for each module, as long as the context lasts; they hold the same."""
+    seen: set[nn.Parameter] = set()
+    with contextlib.ExitStack() as shared:
+        for part in model.modules():
+            for name, parameter in part.named_parameters(recurse=False):
+                if parameter in seen:
+                    shared.callback(setattr, part, name, parameter)
+                    setattr(part, name, nn.Parameter(parameter.detach(), parameter.requires_grad))
+                seen.add(parameter)
+        yield
+
+
 class Libra(NamedTuple):
     """What balanced gradient x input gives each token, and the biases. Rows of a batch are explained at once."""
 
@@ -163,8 +177,14 @@ def libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], T
     `explain` runs the model once and returns the score (batch) of each row. With several stacks, such as encoder and
     decoder, the tokens of all of them and the biases behind both first states make the score: only layer 0 has a
     meaning then. The biases are the parameters called `bias`, the means that batches are normalized by, and the
-    `positions` that a stack adds between its blocks, each times its own gradient.
+    `positions` that a stack adds between its blocks, each times its own gradient: of one that
+    modules share, in each of them.
     """
+    with apart(model):
+        return _libra(model, stacks, explain)
+
+
+def _libra(model: nn.Module, stacks: Sequence[nn.Module], explain: Callable[[], Tensor]) -> Libra:
     states: list[list[Tensor]] = [[] for _ in stacks]
 
     def watch(stack: int, layer: int, x: Tensor) -> Tensor:

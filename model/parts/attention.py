@@ -35,6 +35,15 @@ class Rotation(NamedTuple):
     sine: Tensor
 
 
+class Distances(NamedTuple):
+    """How far each key is from each query, as a class of distances, and a state for each class."""
+
+    states: Tensor
+    """(class, width)."""
+    classes: Tensor
+    """(query, key)."""
+
+
 def only_these(remembered: KeyValue) -> KeyValue:
     """Recall nothing beyond the tokens given now: a full pass without a cache."""
     return remembered
@@ -52,6 +61,8 @@ class Context:
     """How the queries and keys of the tokens given now are turned."""
     positions: Tensor | None = None
     """What is added to what queries and keys are made of, and not to values: (token, width), or of each of a batch."""
+    distances: Distances | None = None
+    """What scores are made of beside queries and keys."""
     recall: Recall = only_these
     """What is made of the keys and values of the tokens given now."""
 

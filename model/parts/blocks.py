@@ -195,6 +195,14 @@ class PostNormDecoderBlock(PreNormDecoderBlock):
         return self.feed_forward_norm(x + self.feed_forward(x)), under("attention", own) | under("cross", cross)
 
 
+def with_weights_of(one: nn.Module, other: nn.Module) -> None:
+    """Let a module have the parameters of another one of the same form; each stays a module of its own."""
+    parts = dict(other.named_modules())
+    for path, part in one.named_modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            setattr(parts[path], name, parameter)
+
+
 class Stack(nn.Module):
     """Blocks one after the other, then a norm: an encoder, or the decoder of a GPT.
 

@@ -13,7 +13,8 @@ class Embedding(nn.Module):
     """Scaled embeddings of tokens plus those of positions (Vaswani et al. 2017, sections 3.4 and 3.5).
 
     The first token stands at position `offset`. `types` adds an embedding of the text that a token belongs to, and
-    `norm` normalises the sum (Devlin et al. 2019, section 3.2).
+    `norm` normalises the sum (Devlin et al. 2019, section 3.2). `projection` leads from their width to the model's
+    (Lan et al. 2020, section 3.1).
     """
 
     def __init__(
@@ -25,21 +26,24 @@ class Embedding(nn.Module):
         offset: int = 0,
         types: nn.Embedding | None = None,
         norm: nn.Module | None = None,
+        projection: nn.Linear | None = None,
     ) -> None:
         super().__init__()
+        self.width = projection.out_features if projection else tokens.embedding_dim
         self.tokens = tokens
         self.positions = positions
         self.scale = scale
         self.offset = offset
         self.types = types
         self.norm = norm or nn.Identity()
+        self.projection = projection or nn.Identity()
 
     def forward(self, tokens: Tensor, index: Tensor, types: Tensor | None = None) -> Tensor:
         """Embed tokens (batch, length) at positions index (length) or (batch, length) -> (batch, length, width)."""
         x = self.tokens(tokens) * self.scale + self.positions(index + self.offset)  # (batch, length, width)
         if self.types is not None:
             x = x + self.types(types)
-        return self.norm(x)
+        return self.projection(self.norm(x))
 
 
 def tied_linear(tokens: nn.Embedding, *, bias: bool = False) -> nn.Linear:

@@ -42,14 +42,25 @@ def perceptron(*widths: int) -> nn.Sequential:
 
 
 class GatedFeedForward(nn.Module):
-    """W₃(a(W₁x) ⊙ W₂x), by default SwiGLU, in which a is SiLU (Shazeer 2020, equations 5 and 6)."""
+    """W₃(a(W₁x) ⊙ W₂x), by default SwiGLU, in which a is SiLU (Shazeer 2020, equations 5 and 6).
 
-    def __init__(self, width: int, hidden: int, activation: nn.Module | None = None, *, bias: bool = True) -> None:
+    `bias` is that of W₁ and W₂, and of W₃ unless `output_bias` says otherwise.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        activation: nn.Module | None = None,
+        *,
+        bias: bool = True,
+        output_bias: bool | None = None,
+    ) -> None:
         super().__init__()
         self.gate = nn.Linear(width, hidden, bias)
         self.up = nn.Linear(width, hidden, bias)
         self.activation = activation or nn.SiLU()
-        self.output = nn.Linear(hidden, width, bias)
+        self.output = nn.Linear(hidden, width, bias if output_bias is None else output_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (..., width) -> the same shape."""

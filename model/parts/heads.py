@@ -1,7 +1,7 @@
 """Heads: what an encoder's last states become, such as classes, one vector, missing words, or weights of words."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -250,15 +250,42 @@ class EachLinear(nn.Linear):
         return super().forward(x)
 
 
-class Words(nn.Module):
-    """Logits of words (Devlin et al. 2019, section 3.1); the output may share the embedding."""
+class EachThen(nn.Module):
+    """What `each` makes of every token's state, given to a head."""
 
-    def __init__(self, width: int, vocabulary: int, activation: nn.Module, norm: nn.Module) -> None:
+    def __init__(self, each: nn.Module, head: nn.Module) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, width)
-        self.activation = activation
-        self.norm = norm
-        self.output = nn.Linear(width, vocabulary)
+        self.each = each
+        self.head = head
+
+    def forward(self, x: Tensor, visible: Tensor) -> Tensor:
+        """Take states (batch, token, width) and visible (batch, token) -> what the head returns."""
+        return self.head(self.each(x), visible)
+
+
+class WordParts(NamedTuple):
+    """The parts of a head whose last layer is over the vocabulary."""
+
+    dense: nn.Module
+    activation: nn.Module
+    norm: nn.Module
+    output: nn.Linear
+
+
+def word_parts(
+    width: int, vocabulary: int, activation: nn.Module, norm: nn.Module, hidden: int | None = None
+) -> WordParts:
+    """Compose the parts of BERT's head (Devlin et al. 2019, section 3.1), `hidden` wide inside."""
+    inside = hidden or width
+    return WordParts(nn.Linear(width, inside), activation, norm, nn.Linear(inside, vocabulary))
+
+
+class Words(nn.Module):
+    """Logits of words: W norm(a(dense(x))) (Devlin et al. 2019, section 3.1); W may be the embedding's matrix."""
+
+    def __init__(self, parts: WordParts) -> None:
+        super().__init__()
+        self.dense, self.activation, self.norm, self.output = parts
 
     def logits(self, x: Tensor) -> Tensor:
         """Take states (batch, token, width) -> logits (batch, token, vocabulary)."""
@@ -281,16 +308,8 @@ class SparseWords(Words):
     of the largest logit. With two `logs` it is log(1 + log(1 + relu(logit))) (Geng et al. 2025, arXiv 2504.14839).
     """
 
-    def __init__(
-        self,
-        width: int,
-        vocabulary: int,
-        activation: nn.Module,
-        norm: nn.Module,
-        pooling: WordPooling = "max",
-        logs: int = 1,
-    ) -> None:
-        super().__init__(width, vocabulary, activation, norm)
+    def __init__(self, parts: WordParts, pooling: WordPooling = "max", logs: int = 1) -> None:
+        super().__init__(parts)
         self.pooling = pooling
         self.logs = logs
 

@@ -9,16 +9,19 @@ from model.parts.attention import Context, Contexts, Rotation
 
 
 class Rotary(nn.Module):
-    """The angle m θ^(-2i/d) of the token at position m and pair i of a head d wide (Su et al. 2021, equation 15)."""
+    """The angle m θ^(-2i/d) of the token at position m and pair i of a head d wide (Su et al. 2021, equation 15).
+
+    All angles are divided by `slower`.
+    """
 
     frequencies: Tensor
 
-    def __init__(self, width: int, theta: float = 10_000.0) -> None:
+    def __init__(self, width: int, theta: float = 10_000.0, slower: float = 1.0) -> None:
         if width % 2:
             raise ValueError(f"rotary positions: width of a head must be even, given {width}")
         super().__init__()
         pairs = torch.arange(0, width, 2, dtype=torch.float64)
-        self.register_buffer("frequencies", (theta ** (-pairs / width)).float(), persistent=False)
+        self.register_buffer("frequencies", (theta ** (-pairs / width) / slower).float(), persistent=False)
 
     def forward(self, positions: Tensor) -> Rotation:
         """Return the cosine and the sine of each angle of positions (token) or (batch, token), and a pair."""

@@ -26,7 +26,7 @@ class BlockSizes:
     activation: str
     epsilon: float
 
-    def norm(self) -> nn.LayerNorm:
+    def norm(self) -> nn.Module:
         """Compose a norm of the width."""
         return nn.LayerNorm(self.width, eps=self.epsilon)
 
@@ -34,7 +34,7 @@ class BlockSizes:
         """Compose an attention."""
         return MultiHeadAttention(self.width, self.heads, **options)
 
-    def feed_forward(self) -> FeedForward:
+    def feed_forward(self) -> nn.Module:
         """Compose a feed-forward."""
         return FeedForward(self.width, self.hidden, ACTIVATIONS[self.activation]())
 

@@ -32,7 +32,19 @@ from export.plan import Source
 from export.tasks.text import TEXT_TASKS, text_model
 from model.architectures.text_encoder import TextEncoderConfig, text_encoder
 from model.parts.feed_forward import ACTIVATIONS
-from model.parts.heads import Cut, Dense, EachLinear, FirstClassifier, MaskedWords, Pool, SparseWords, Unit, Words
+from model.parts.heads import (
+    Cut,
+    Dense,
+    EachLinear,
+    FirstClassifier,
+    MaskedWords,
+    Pool,
+    SparseWords,
+    Unit,
+    WordParts,
+    Words,
+    word_parts,
+)
 
 
 class TextConfig(Config):
@@ -141,15 +153,27 @@ class TextFamily(Family[C]):
 
     def _head(self, config: C, sizes: TextEncoderConfig, task: Task, declared: SentenceSettings) -> nn.Module:
         if TEXT_TASKS[task].every_token:
-            return EachLinear(sizes.width, len(config.labels) if TEXT_TASKS[task].labelled else ENDS)
+            return self.tagger(config, sizes, len(config.labels) if TEXT_TASKS[task].labelled else ENDS)
         if TEXT_TASKS[task].labelled:
-            return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
+            return self.classifier(config, sizes)
         if not TEXT_TASKS[task].of_words:
             return Pool(declared.pooling, nn.Sequential(*_behind(sizes.width, declared)))
-        activation = ACTIVATIONS[self.mask_activation or sizes.activation]()
-        parts = sizes.width, sizes.vocabulary, activation, sizes.norm()
-        words = declared.words
-        return MaskedWords(*parts) if TEXT_TASKS[task].places else SparseWords(*parts, words.pooling, words.logs)
+        parts, words = self.word_parts(config, sizes), declared.words
+        return MaskedWords(parts) if TEXT_TASKS[task].places else SparseWords(parts, words.pooling, words.logs)
+
+    def classifier(self, config: C, sizes: TextEncoderConfig) -> nn.Module:
+        """Compose the head that classifies texts."""
+        return FirstClassifier(sizes.width, len(config.labels), ACTIVATIONS[self.classifier_activation]())
+
+    def tagger(self, config: C, sizes: TextEncoderConfig, classes: int) -> nn.Module:
+        """Compose the head that classifies tokens."""
+        return EachLinear(sizes.width, classes)
+
+    def word_parts(self, config: C, sizes: TextEncoderConfig) -> WordParts:
+        """Compose the parts of a head over the vocabulary."""
+        width = sizes.embedding or sizes.width
+        activation, norm = ACTIVATIONS[self.mask_activation or sizes.activation](), nn.LayerNorm(width, sizes.epsilon)
+        return word_parts(sizes.width, sizes.vocabulary, activation, norm, width)
 
 
 def _declared(checkpoint: Checkpoint, config: TextConfig, task: Task) -> SentenceSettings:

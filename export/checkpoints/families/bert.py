@@ -1,7 +1,7 @@
 """BERT (Devlin et al. 2019), and what the encoders that followed it have in common with it."""
 
 import dataclasses
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from export.checkpoints.building.tensor_names import Names
 from export.checkpoints.building.text_family import EMBEDDING_NAMES, TextConfig, TextFamily, of_words
@@ -44,6 +44,24 @@ NAMES: Names = {
 }
 
 E = TypeVar("E", bound=EncoderConfig)
+S = TypeVar("S", bound=TextEncoderConfig)
+
+
+def sizes_of(config: EncoderConfig, kind: type[S], **more: Any) -> S:  # noqa: ANN401 # fields of that kind
+    """Return a definition's sizes, of a kind that has more of them."""
+    return kind(
+        config.vocab_size,
+        **{
+            "length": config.max_position_embeddings,
+            "width": config.hidden_size,
+            "layers": config.num_hidden_layers,
+            "heads": config.num_attention_heads,
+            "hidden": config.intermediate_size,
+            "activation": config.hidden_act,
+            "epsilon": config.layer_norm_eps,
+            **more,
+        },
+    )
 
 
 class EncoderFamily(TextFamily[E]):
@@ -51,16 +69,7 @@ class EncoderFamily(TextFamily[E]):
 
     def sizes(self, config: E) -> TextEncoderConfig:
         """Return the definition's sizes."""
-        return TextEncoderConfig(
-            config.vocab_size,
-            length=config.max_position_embeddings,
-            width=config.hidden_size,
-            layers=config.num_hidden_layers,
-            heads=config.num_attention_heads,
-            hidden=config.intermediate_size,
-            activation=config.hidden_act,
-            epsilon=config.layer_norm_eps,
-        )
+        return sizes_of(config, TextEncoderConfig)
 
 
 class BertFamily(EncoderFamily[Config]):

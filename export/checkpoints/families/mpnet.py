@@ -32,7 +32,7 @@ MPNET = like_roberta(
     Config,
     {
         **EMBEDDING_NAMES,
-        "encoder.relative_attention_bias": "relative.table",
+        "encoder.relative_attention_bias": "contexts.bias.table",
         "encoder.layer.{}.attention.attn.q": "encoder.blocks.{}.attention.query",
         "encoder.layer.{}.attention.attn.k": "encoder.blocks.{}.attention.key",
         "encoder.layer.{}.attention.attn.v": "encoder.blocks.{}.attention.value",

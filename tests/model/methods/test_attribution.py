@@ -37,6 +37,7 @@ from model.parts.heads import (
     Pool,
     SparseWords,
     Unit,
+    word_parts,
 )
 from model.parts.norms import LayerScale
 from model.parts.stacks import POST_NORM, PRE_NORM, StackSizes
@@ -212,7 +213,7 @@ def test_libra_of_an_embedding_goes_through_its_pool(pooling, length):
 def test_libra_of_masked_words_goes_through_their_head():
     masked = torch.tensor([[0, 4], [2, 0], [0, 0]])
     activation, places = nn.GELU(), torch.tensor([1, 0, 1])
-    head = MaskedWords(WIDTH, VOCABULARY, activation, norm())
+    head = MaskedWords(word_parts(WIDTH, VOCABULARY, activation, norm()))
     assert_text(
         head, lambda states: filled(head, states, masked), lambda logits: logits[..., ROWS, places, TARGETS], masked
     )
@@ -221,7 +222,7 @@ def test_libra_of_masked_words_goes_through_their_head():
 @pytest.mark.parametrize("logs", [1, 2])
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 def test_libra_of_a_word_s_weight_goes_through_its_logarithms(pooling, logs):
-    head = SparseWords(WIDTH, VOCABULARY, nn.GELU(), norm(), pooling, logs)
+    head = SparseWords(word_parts(WIDTH, VOCABULARY, nn.GELU(), norm()), pooling, logs)
     assert_text(head, lambda states: weighed(head, states, SHOWN), lambda weights: weights[..., ROWS, TARGETS])
 
 

@@ -21,5 +21,12 @@ def test_a_gated_feed_forward_is_swiglu():
     assert_same(module(X), linear(w, "module.output", gate / (1 + np.exp(-gate)) * linear(w, "module.up", x)))
 
 
+@pytest.mark.parametrize(("bias", "output_bias", "held"), [(True, None, 3), (False, None, 0), (False, True, 1)])
+def test_layers_of_a_gated_feed_forward_may_have_no_bias(bias, output_bias, held):
+    module = GatedFeedForward(8, 6, bias=bias, output_bias=output_bias)
+    assert sum(name.endswith("bias") for name, _ in module.named_parameters()) == held
+    assert (module.output.bias is None) == (not held)
+
+
 def test_quick_gelu_is_its_formula():
     assert_same(QuickGELU()(X), X.numpy() / (1 + np.exp(-1.702 * X.numpy())))

@@ -10,6 +10,7 @@ from model.parts.heads import (
     Dense,
     DistilledClassifier,
     EachLinear,
+    EachThen,
     FirstAndMeanClassifier,
     FirstClassifier,
     FirstDense,
@@ -25,6 +26,7 @@ from model.parts.heads import (
     SparseWords,
     Unit,
     head_width,
+    word_parts,
 )
 from tests.samples.attention_reference import assert_same, layer_norm, linear, randn, relu, sharpen, weights_of
 
@@ -119,7 +121,7 @@ def test_the_last_token_is_the_last_one_on_whichever_side_padding_stands():
 
 
 def test_masked_words_are_read_at_their_places():
-    head = sharpen(MaskedWords(8, 11, nn.ReLU(), nn.LayerNorm(8)))
+    head = sharpen(MaskedWords(word_parts(8, 11, nn.ReLU(), nn.LayerNorm(8))))
     w = weights_of(head)
     places = torch.tensor([[4, 0], [2, 2], [0, 1]])
     x = np.stack([row[at] for row, at in zip(X.numpy(), places.numpy(), strict=True)])
@@ -130,7 +132,7 @@ def test_masked_words_are_read_at_their_places():
 @pytest.mark.parametrize("logs", [1, 2])
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 def test_words_have_weights_by_the_equations_of_splade(pooling, logs):
-    head = sharpen(SparseWords(8, 11, nn.GELU(), nn.LayerNorm(8), pooling, logs))
+    head = sharpen(SparseWords(word_parts(8, 11, nn.GELU(), nn.LayerNorm(8)), pooling, logs))
     w, x = weights_of(head), X.numpy()
     x = nn.functional.gelu(torch.from_numpy(linear(w, "module.dense", x))).numpy()
     weights = relu(linear(w, "module.output", layer_norm(w, "module.norm", x)))
@@ -143,6 +145,13 @@ def test_words_have_weights_by_the_equations_of_splade(pooling, logs):
     assert_same(head(X, VISIBLE), expected)
 
 
+def test_what_is_made_of_each_token_is_given_to_a_head():
+    head = sharpen(EachThen(nn.Sequential(nn.Linear(8, 6), nn.ReLU()), Pool("mean", nn.Linear(6, 3))))
+    each = relu(linear(weights_of(head), "module.each.0", X.numpy()))
+    pooled = np.stack([row[shown].mean(0) for row, shown in zip(each, VISIBLE.numpy(), strict=True)])
+    assert_same(head(X, VISIBLE), linear(weights_of(head), "module.head.behind", pooled))
+
+
 @pytest.mark.parametrize(
     ("head", "width"),
     [
@@ -150,6 +159,7 @@ def test_words_have_weights_by_the_equations_of_splade(pooling, logs):
         (FirstLinear(8, 3), 3),
         (FirstClassifier(8, 4, nn.Tanh()), 4),
         (Pool("mean", Unit()), 8),
+        (EachThen(nn.ReLU(), EachLinear(8, 5)), 5),
         (MeanState(), 8),
         (MeanLinear(8, 3), 3),
     ],

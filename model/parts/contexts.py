@@ -1,0 +1,90 @@
+"""What surrounds the tokens of a text in each layer, made of which of them are visible. Padding is not."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from model.parts.attention import Context, Contexts, Distances, visible_keys
+from model.parts.positions import RelativeBias, Rotary, near
+
+
+class Unplaced(nn.Module):
+    """Tokens see all that is visible; where they stand, their embeddings say."""
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token)."""
+        return Context(visible_keys(visible))
+
+
+class Biased(nn.Module):
+    """A bias by distance, the same in all layers, is added to scores."""
+
+    def __init__(self, bias: RelativeBias) -> None:
+        super().__init__()
+        self.bias = bias
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token)."""
+        index = _places(visible)
+        return Context(visible_keys(visible), self.bias(index, index))
+
+
+class Turned(nn.Module):
+    """Queries and keys are turned by their positions (Su et al. 2021, section 3.2.2)."""
+
+    def __init__(self, rotary: Rotary) -> None:
+        super().__init__()
+        self.rotary = rotary
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token)."""
+        return Context(visible_keys(visible), rotation=self.rotary(_places(visible)))
+
+
+class LocalAndGlobal(nn.Module):
+    """Some layers look at all tokens, the others at those that are at most `reach` away (Warner et al. 2024).
+
+    Each kind has a rotation of its own (section 2.1.2, "ModernBERT"). `everywhere` says of each layer whether it looks
+    at all tokens.
+    """
+
+    def __init__(self, everywhere: Sequence[bool], reach: int, whole: Rotary, local: Rotary) -> None:
+        super().__init__()
+        self.everywhere = tuple(everywhere)
+        self.reach = reach
+        self.whole, self.local = whole, local
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token) -> a context for each layer."""
+        index, keys = _places(visible), visible_keys(visible)
+        whole = Context(keys, rotation=self.whole(index))
+        local = Context(keys & near(index, index, self.reach), rotation=self.local(index))
+        return [whole if everywhere else local for everywhere in self.everywhere]
+
+
+class Apart(nn.Module):
+    """Distances have states, the same in all layers, of which `DisentangledAttention` makes scores.
+
+    He et al. 2021, "DeBERTa", section 3.1; He et al. 2023, "DeBERTaV3". `class_of_each` is the class of each distance
+    from 1 - length to length - 1, the query's position less the key's, and `norm` normalises their states.
+    """
+
+    class_of_each: Tensor
+
+    def __init__(self, class_of_each: Tensor, states: nn.Embedding, norm: nn.Module) -> None:
+        super().__init__()
+        self.states = states
+        self.norm = norm
+        self.farthest = len(class_of_each) // 2
+        self.register_buffer("class_of_each", class_of_each, persistent=False)
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token)."""
+        index = _places(visible)
+        classes = self.class_of_each[index[:, None] - index + self.farthest]  # (query, key)
+        return Context(visible_keys(visible), distances=Distances(self.norm(self.states.weight), classes))
+
+
+def _places(visible: Tensor) -> Tensor:
+    return torch.arange(visible.shape[1], device=visible.device)

@@ -1,0 +1,49 @@
+"""What layers are told of a text, of which some tokens are padding."""
+
+import torch
+from torch import nn
+
+from model.parts.attention import Context, visible_keys
+from model.parts.contexts import Apart, Biased, LocalAndGlobal, Turned, Unplaced
+from model.parts.positions import RelativeBias, Rotary
+from tests.samples.attention_reference import assert_same, sharpen
+
+VISIBLE = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+INDEX = torch.arange(6)
+
+
+def test_tokens_see_what_is_visible_and_nothing_else_is_said():
+    given = Unplaced()(VISIBLE)
+    assert torch.equal(given.visible, VISIBLE[:, None, None])
+    assert given == Context(given.visible)
+
+
+def test_a_bias_is_that_of_the_distances_of_all_tokens():
+    bias = sharpen(RelativeBias(2, 8, 16))
+    given = Biased(bias)(VISIBLE)
+    assert_same(given.bias, bias(INDEX, INDEX))
+    assert torch.equal(given.visible, visible_keys(VISIBLE))
+
+
+def test_rotations_are_those_of_the_places_of_tokens():
+    given, wanted = Turned(Rotary(4, 30.0))(VISIBLE), Rotary(4, 30.0)(INDEX)
+    assert all(torch.equal(one, other) for one, other in zip(given.rotation, wanted, strict=True))
+
+
+def test_local_layers_see_near_tokens_and_are_turned_by_angles_of_their_own():
+    whole, near = Rotary(4, 900.0), Rotary(4, 30.0)
+    given = LocalAndGlobal([True, False, True], 2, whole, near)(VISIBLE)
+    for context, rotary, everywhere in zip(given, (whole, near, whole), (True, False, True), strict=True):
+        for text, query, key in ((0, 0, 2), (0, 0, 3), (0, 5, 1), (1, 2, 3), (1, 2, 4)):
+            seen = context.visible.expand(2, 1, 6, 6)[text, 0, query, key]
+            assert seen == (bool(VISIBLE[text, key]) and (everywhere or abs(query - key) <= 2))
+        assert torch.equal(context.rotation.sine, rotary(INDEX).sine)
+
+
+def test_distances_have_the_normalised_states_of_their_classes():
+    classes = torch.tensor([0, 0, 1, 1, 2, 3, 4, 4, 4, 5, 5])  # of distances from -5 to 5
+    module = sharpen(Apart(classes, nn.Embedding(6, 8), nn.LayerNorm(8)))
+    states, found = module(VISIBLE).distances
+    assert_same(states, module.norm(module.states.weight))
+    for query, key in ((0, 0), (0, 5), (5, 0), (3, 1)):
+        assert found[query, key] == classes[query - key + 5]
