@@ -224,31 +224,33 @@ def of_checkpoint(name, described):
     theirs = reference(checkpoint_of(name))
     heads = {kind.kind: kind.heads for kind in described.attention}
     modules = dict(theirs.named_modules())
-    caught, joining = {}, {}
+    caught = {kind: [] for kind in heads}  # of each layer, though layers may share a module
 
-    def catch(kind, layer):
+    def catch(kind, joined):
         def hook(module, given, value):
-            width = joining[kind][layer].shape[0]  # of gpt2, query, key and value lie side by side
-            split = value[..., -width:].detach().unflatten(-1, (heads[kind], -1))
-            caught[kind, layer] = split.transpose(1, 2).numpy()
+            width = joined.shape[0] // heads[kind]  # of gpt2, query, key and value lie side by side
+            split = value.detach().unflatten(-1, (-1, width))[..., -heads[kind] :, :].transpose(1, 2)
+            own = split.repeat_interleave(heads[kind] // split.shape[1], 1)  # where heads of queries share it
+            caught[kind].append((own.numpy(), joined))
 
         return hook
 
     for kind, (path, value, joined) in CASES[name].model.parts.items():
-        found = [name for name in modules if re.search(rf"(^|\.){path}$", name)]
-        outputs = [modules[f"{attention}.{joined}"].weight.detach().numpy() for attention in found]
-        joining[kind] = [weight if described.family == "gpt2" else weight.T for weight in outputs]
-        for layer, attention in enumerate(found):
-            modules[f"{attention}.{value}"].register_forward_hook(catch(kind, layer))
+        for attention in [name for name in modules if re.search(rf"(^|\.){path}$", name)]:
+            weight = modules[f"{attention}.{joined}"].weight.detach().numpy()
+            projection = weight if described.family == "gpt2" else weight.T
+            modules[f"{attention}.{value}"].register_forward_hook(catch(kind, projection))
 
     def see(feed):
+        for kind in caught:
+            caught[kind].clear()
         out = _asked(name, theirs, described, {port: torch.from_numpy(array) for port, array in feed.items()})
         if "encoder" in heads and "decoder" in heads:
             stacks = (out.encoder_attentions, out.decoder_attentions, out.cross_attentions)
         else:
             stacks = (out.attentions,)
         weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
-        values = {kind: [caught[kind, layer] for layer in range(len(stack))] for kind, stack in weights.items()}
+        values, joining = ({kind: [one[part] for one in caught[kind]] for kind in heads} for part in (0, 1))
         more = ({"boxes": out.pred_boxes}, len(described.labels)) if described.detection else ()
         states = [] if len(stacks) > 1 else list(out.hidden_states[1:])
         return Seen(feed, _answer(name, described, out, feed), weights, values, joining, *more, states=states)
