@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from export.checkpoints.building.family import ExportOptions
@@ -20,6 +22,7 @@ from export.plan import Source
 from tests.samples import export_m2m_100
 from tests.samples.export_marian import make
 from tests.samples.exports import export, once
+from tests.samples.in_double import in_double
 
 WORDS = "the a one cat dog mat sat on ran to an old new house and red blue bird sky high low was is not very good bad"
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?-'äöüéß"
@@ -153,12 +156,17 @@ class Case:
             self.prepare(folder)
 
 
+AS_READ = "as_read"
+"""The folder within that of a checkpoint that holds it as the reference library reads it, which does not read it."""
+
+
 def reference(folder: Path) -> Any:
     """Load the reference model of a checkpoint, in float64, attention computed as it is written."""
+    folder = folder / AS_READ if (folder / AS_READ).is_dir() else folder
     kind = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+        return in_double(kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval())
 
 
 def processor(kind: str, height: int, width: int, **more: Any) -> dict[str, Any]:
@@ -268,6 +276,47 @@ def words_of_mpnet() -> Tokenizer:
     return around(word_pieces("<s>", "</s>", "<pad>", "<mask>", "[UNK]", offset=1), "<s>", "</s>")
 
 
+def modernbert(kind: Any, **options: Any) -> Reference:
+    """Local layers see one token on each side, so that texts are longer than what they see."""
+    small = {
+        **SMALL, "num_hidden_layers": 4, "intermediate_size": 24, "vocab_size": 130, "max_position_embeddings": 40,
+        "pad_token_id": 0, "local_attention": 4, "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": None,
+        "eos_token_id": None,
+    }  # fmt: skip
+    parts: Parts = {"encoder": (r"layers\.\d+\.attn", "Wqkv", "Wo")}
+    return Reference(lambda: kind(T.ModernBertConfig(**{**small, **LABELS, **options})), parts)
+
+
+def electra(kind: Any, **options: Any) -> Reference:
+    return bert(kind, T.ElectraConfig, **{"embedding_size": 12, **options})
+
+
+def albert(kind: Any, **options: Any) -> Reference:
+    sizes = {"embedding_size": 12, "num_hidden_layers": 4, "num_hidden_groups": 2, **options}
+    parts: Parts = {"encoder": (r"albert_layers\.\d+\.attention", "value", "dense")}
+    return replace(bert(kind, T.AlbertConfig, **sizes), parts=parts)
+
+
+def deberta(kind: Any, **options: Any) -> Reference:
+    """Distances of three and more share buckets."""
+    sizes = {
+        "relative_attention": True, "position_biased_input": False, "share_att_key": True, "position_buckets": 6,
+        "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm", "max_relative_positions": 12, **options,
+    }  # fmt: skip
+    parts: Parts = {"encoder": (r"layer\.\d+\.attention", "self.value_proj", "output.dense")}
+    return replace(bert(kind, T.DebertaV2Config, **sizes), parts=parts)
+
+
+ROTARY_PARTS: Parts = {"encoder": (r"layers\.\d+\.self_attn", "v_proj", "o_proj")}
+
+
+def rotary(kind: Any, config: Any, theta: float = 30.0, **options: Any) -> Reference:
+    """Angles that tell the positions of a few tokens apart."""
+    return replace(
+        bert(kind, config, rope_parameters={"rope_type": "default", "rope_theta": theta}, **options), parts=ROTARY_PARTS
+    )
+
+
 def distilbert(kind: Any, **options: Any) -> Reference:
     small = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": 130, "max_position_embeddings": 40}
     sizes = {**small, "attn_implementation": "eager", **LABELS, **options}
@@ -300,6 +349,8 @@ def unigrams() -> Tokenizer:
 
 
 BERT_TOKENS = {"tokenizer_config.json": {"mask_token": "[MASK]", "model_max_length": 1000000000000000019884624838656}}
+TYPED = {"tokenizer_config.json": {"tokenizer_class": "BertTokenizer"}}
+"""Of a family whose own tokenizer tells the model nothing of two texts."""
 ROBERTA_TOKENS = {"tokenizer_config.json": {"mask_token": {"content": "<mask>"}, "model_max_length": 36}}
 SENTENCES = {
     "modules.json": [
@@ -437,6 +488,46 @@ def a_vocabulary_a_side(folder: Path) -> None:
     vocabulary = json.loads((folder / "vocab.json").read_text())
     (folder / "target_vocab.json").write_text(json.dumps(vocabulary))
     (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": True, "model_max_length": 512}))
+
+
+ANGLES = {
+    "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+}
+
+
+def spelled_before(folder: Path) -> None:
+    """Say of a ModernBERT what release 4 says, and what repositories hold."""
+    config = json.loads((folder / "config.json").read_text())
+    del config["rope_parameters"], config["layer_types"]
+    config |= {"global_rope_theta": 900, "local_rope_theta": 20.0, "global_attn_every_n_layers": 2}
+    config |= {"position_embedding_type": "absolute", "reference_compile": None}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def as_nomic_has_it(folder: Path) -> None:
+    """Add keys that repositories of Nomic have beside those of the reference library."""
+    config = json.loads((folder / "config.json").read_text())
+    del config["rope_parameters"]
+    config |= {"n_embd": 16, "n_layer": 2, "n_positions": 8192, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0}
+    config |= {"rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "qkv_proj_bias": False, "prenorm": False}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def named_new(folder: Path) -> None:
+    """Say of a GTE what its authors' first repositories say, with their names."""
+    (folder / AS_READ).mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(folder / name, folder / AS_READ)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "new", "architectures": ["NewModel"], "rope_theta": 30, "rope_scaling": None}
+    config |= {"position_embedding_type": "rope", "layer_norm_type": "layer_norm", "pack_qkv": True}
+    del config["rope_parameters"]
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = load_file(folder / "model.safetensors")
+    save_file(
+        {f"new.{name}": tensor for name, tensor in tensors.items()}, folder / "model.safetensors", {"format": "pt"}
+    )
 
 
 def normalising_before(folder: Path) -> None:
@@ -768,6 +859,188 @@ CASES = {
     ),
     "mpnet-features": Case(
         mpnet(T.MPNetModel), "feature-extraction", SENTENCES | MEAN, words_of_mpnet, pooling="mean"
+    ),
+    "modernbert": Case(
+        modernbert(
+            T.ModernBertForSequenceClassification, classifier_pooling="mean", classifier_activation="relu",
+            norm_bias=True, mlp_bias=True,
+        ),
+        "text-classification", {}, pieces,
+    ),
+    "modernbert-first": Case(
+        modernbert(T.ModernBertForSequenceClassification, attention_bias=True, classifier_bias=True, **ONE_LABEL),
+        "text-classification", {}, pieces, prepare=spelled_before,
+    ),
+    "modernbert-tags": Case(
+        modernbert(T.ModernBertForTokenClassification, **TAGGED, hidden_activation="relu"), "token-classification",
+        BERT_TOKENS, pieces, exported=True,
+    ),
+    "modernbert-answer": Case(
+        modernbert(T.ModernBertForQuestionAnswering, **ENDS, layer_types=["sliding_attention", "full_attention"] * 2),
+        "question-answering", {}, pieces,
+    ),
+    "modernbert-mask": Case(
+        modernbert(T.ModernBertForMaskedLM, decoder_bias=False, rope_parameters=ANGLES), "fill-mask", BERT_TOKENS,
+        pieces,
+    ),
+    "modernbert-sparse": Case(
+        modernbert(T.ModernBertForMaskedLM, tie_word_embeddings=False), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
+    ),
+    "modernbert-features": Case(
+        modernbert(T.ModernBertModel), "feature-extraction", SENTENCES | MEAN, pieces, pooling="mean"
+    ),
+    "electra": Case(electra(T.ElectraForSequenceClassification), "text-classification", {}, pieces),
+    "electra-tags": Case(
+        electra(T.ElectraForTokenClassification, **TAGGED, embedding_size=16), "token-classification", BERT_TOKENS,
+        pieces,
+    ),
+    "electra-answer": Case(electra(T.ElectraForQuestionAnswering, **ENDS), "question-answering", {}, pieces),
+    "electra-mask": Case(electra(T.ElectraForMaskedLM, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces),
+    "electra-sparse": Case(
+        electra(T.ElectraForMaskedLM, tie_word_embeddings=False), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
+    ),
+    "electra-features": Case(electra(T.ElectraModel), "feature-extraction", SENTENCES | MEAN, pieces, pooling="mean"),
+    "albert": Case(albert(T.AlbertForSequenceClassification), "text-classification", TYPED, pieces, exported=True),
+    "albert-tags": Case(
+        albert(T.AlbertForTokenClassification, **TAGGED, num_hidden_groups=1), "token-classification", BERT_TOKENS,
+        pieces,
+    ),
+    "albert-answer": Case(
+        albert(T.AlbertForQuestionAnswering, **ENDS, inner_group_num=2, num_hidden_layers=2), "question-answering",
+        TYPED, pieces,
+    ),
+    "albert-mask": Case(albert(T.AlbertForPreTraining, hidden_act="relu"), "fill-mask", BERT_TOKENS, pieces),
+    "albert-sparse": Case(
+        albert(T.AlbertForMaskedLM, tie_word_embeddings=False), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
+    ),
+    "albert-features": Case(albert(T.AlbertModel), "feature-extraction", SENTENCES | MEAN, pieces, pooling="mean"),
+    "deberta-v2": Case(
+        deberta(T.DebertaV2ForSequenceClassification, pooler_hidden_act="tanh"), "text-classification", {}, pieces,
+        exported=True,
+    ),
+    "deberta-v2-tags": Case(
+        deberta(T.DebertaV2ForTokenClassification, **TAGGED, position_buckets=-1, max_relative_positions=4),
+        "token-classification", BERT_TOKENS, pieces,
+    ),
+    "deberta-v2-answer": Case(
+        deberta(
+            T.DebertaV2ForQuestionAnswering, **ENDS, type_vocab_size=2, max_relative_positions=-1, norm_rel_ebd="none",
+        ),
+        "question-answering", {}, pieces,
+    ),
+    "deberta-v2-mask": Case(deberta(T.DebertaV2ForMaskedLM), "fill-mask", BERT_TOKENS, pieces),
+    "deberta-v2-sparse": Case(
+        deberta(T.DebertaV2ForMaskedLM, legacy=False, hidden_act="relu"), "sparse-embedding", BERT_TOKENS | SPARSE,
+        pieces,
+    ),
+    "deberta-v2-features": Case(
+        deberta(T.DebertaV2Model, pos_att_type="c2p|p2c"), "feature-extraction", SENTENCES | MEAN, pieces,
+        pooling="mean",
+    ),
+    "jina-v3": Case(
+        rotary(T.JinaEmbeddingsV3ForSequenceClassification, T.JinaEmbeddingsV3Config, **ROBERTA), "text-classification",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "jina-v3-tags": Case(
+        rotary(T.JinaEmbeddingsV3ForTokenClassification, T.JinaEmbeddingsV3Config, **ROBERTA, **TAGGED),
+        "token-classification", ROBERTA_TOKENS, unigrams,
+    ),
+    "jina-v3-answer": Case(
+        rotary(T.JinaEmbeddingsV3ForQuestionAnswering, T.JinaEmbeddingsV3Config, **ROBERTA, **ENDS),
+        "question-answering", ROBERTA_TOKENS, unigrams,
+    ),
+    "jina-v3-mask": Case(
+        rotary(T.JinaEmbeddingsV3ForMaskedLM, T.JinaEmbeddingsV3Config, **ROBERTA, hidden_act="relu"), "fill-mask",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "jina-v3-features": Case(
+        rotary(T.JinaEmbeddingsV3Model, T.JinaEmbeddingsV3Config, **ROBERTA), "feature-extraction", SENTENCES | MEAN,
+        unigrams, pooling="mean",
+    ),
+    "nomic-bert": Case(
+        rotary(T.NomicBertForSequenceClassification, T.NomicBertConfig, **ONE_LABEL), "text-classification", {}, pieces,
+    ),
+    "nomic-bert-tags": Case(
+        rotary(T.NomicBertForTokenClassification, T.NomicBertConfig, **TAGGED, hidden_act="gelu"),
+        "token-classification", BERT_TOKENS, pieces,
+    ),
+    "nomic-bert-mask": Case(
+        rotary(T.NomicBertForMaskedLM, T.NomicBertConfig), "fill-mask", BERT_TOKENS, pieces,
+    ),
+    "nomic-bert-features": Case(
+        rotary(T.NomicBertModel, T.NomicBertConfig, theta=1000.0), "feature-extraction", SENTENCES | MEAN, pieces,
+        prepare=as_nomic_has_it, pooling="mean",
+    ),
+    "gte": Case(
+        rotary(T.GteForSequenceClassification, T.GteConfig, type_vocab_size=2), "text-classification", {}, pieces
+    ),
+    "gte-tags": Case(
+        rotary(T.GteForTokenClassification, T.GteConfig, **TAGGED, type_vocab_size=0), "token-classification",
+        BERT_TOKENS, pieces,
+    ),
+    "gte-mask": Case(
+        rotary(T.GteForMaskedLM, T.GteConfig, tie_word_embeddings=False), "fill-mask", BERT_TOKENS, pieces
+    ),
+    "gte-sparse": Case(
+        rotary(T.GteForMaskedLM, T.GteConfig), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
+    ),
+    "gte-features": Case(
+        rotary(T.GteModel, T.GteConfig), "feature-extraction", SENTENCES | MEAN, pieces, prepare=named_new,
+        pooling="mean",
+    ),
+    "eurobert": Case(
+        rotary(T.EuroBertForSequenceClassification, T.EuroBertConfig, num_key_value_heads=1), "text-classification", {},
+        pieces,
+    ),
+    "eurobert-first": Case(
+        rotary(T.EuroBertForSequenceClassification, T.EuroBertConfig, classifier_pooling="bos", attention_bias=True),
+        "text-classification", {}, pieces,
+    ),
+    "eurobert-mean": Case(
+        rotary(T.EuroBertForSequenceClassification, T.EuroBertConfig, classifier_pooling="mean", mlp_bias=True),
+        "text-classification", {}, pieces,
+    ),
+    "eurobert-tags": Case(
+        rotary(T.EuroBertForTokenClassification, T.EuroBertConfig, **TAGGED, hidden_act="gelu"), "token-classification",
+        BERT_TOKENS, pieces,
+    ),
+    "eurobert-mask": Case(
+        rotary(T.EuroBertForMaskedLM, T.EuroBertConfig, tie_word_embeddings=True, mlp_bias=True), "fill-mask",
+        BERT_TOKENS, pieces,
+    ),
+    "eurobert-sparse": Case(
+        rotary(T.EuroBertForMaskedLM, T.EuroBertConfig), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
+    ),
+    "eurobert-features": Case(
+        rotary(T.EuroBertModel, T.EuroBertConfig), "feature-extraction", SENTENCES | MEAN, pieces, pooling="mean"
+    ),
+    "prelayernorm": Case(
+        bert(T.RobertaPreLayerNormForSequenceClassification, T.RobertaPreLayerNormConfig, **ROBERTA),
+        "text-classification", ROBERTA_TOKENS, roberta_bytes,
+    ),
+    "prelayernorm-tags": Case(
+        bert(T.RobertaPreLayerNormForTokenClassification, T.RobertaPreLayerNormConfig, **ROBERTA, **TAGGED),
+        "token-classification", ROBERTA_TOKENS, roberta_bytes,
+    ),
+    "prelayernorm-answer": Case(
+        bert(T.RobertaPreLayerNormForQuestionAnswering, T.RobertaPreLayerNormConfig, **ROBERTA, **ENDS),
+        "question-answering", ROBERTA_TOKENS, roberta_bytes,
+    ),
+    "prelayernorm-mask": Case(
+        bert(T.RobertaPreLayerNormForMaskedLM, T.RobertaPreLayerNormConfig, **ROBERTA, hidden_act="relu"), "fill-mask",
+        ROBERTA_TOKENS, roberta_bytes,
+    ),
+    "prelayernorm-features": Case(
+        bert(T.RobertaPreLayerNormModel, T.RobertaPreLayerNormConfig, **ROBERTA), "feature-extraction",
+        SENTENCES | MEAN, roberta_bytes, pooling="mean",
+    ),
+    "xlm-roberta-xl": Case(
+        bert(T.XLMRobertaXLForSequenceClassification, T.XLMRobertaXLConfig, **ROBERTA), "text-classification",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "xlm-roberta-xl-mask": Case(
+        bert(T.XLMRobertaXLForMaskedLM, T.XLMRobertaXLConfig, **ROBERTA, tie_word_embeddings=False), "fill-mask",
+        ROBERTA_TOKENS, unigrams,
     ),
     "gpt2": Case(
         gpt2(scale_attn_by_inverse_layer_idx=True, n_inner=20, activation_function="relu"), "text-generation",

@@ -24,6 +24,7 @@ TEXTS: tuple[Task, ...] = (
     "sparse-embedding",
     "feature-extraction",
 )
+UNASKED = tuple(task for task in TEXTS if task != "question-answering")
 CONTINUED: tuple[Task, ...] = ("text-generation",)
 SPEECH: tuple[Task, ...] = ("automatic-speech-recognition", "audio-classification", "feature-extraction")
 SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
@@ -40,7 +41,12 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **{name: (name, OBJECTS) for name in ("conditional_detr", "yolos")},
     **{name: (name, TEXTS) for name in ("bert", "roberta")},
     **dict.fromkeys(("xlm-roberta", "camembert"), ("roberta", TEXTS)),
-    **{name: (name, TEXTS) for name in ("distilbert", "mpnet")},
+    **{name: (name, TEXTS) for name in ("distilbert", "mpnet", "modernbert", "electra", "albert")},
+    "deberta-v2": ("deberta_v2", TEXTS),
+    "jina_embeddings_v3": ("jina_embeddings_v3", TEXTS),
+    **{name: (name, UNASKED) for name in ("nomic_bert", "gte", "eurobert")},
+    "new": ("gte", UNASKED),
+    **dict.fromkeys(("roberta-prelayernorm", "xlm-roberta-xl"), ("roberta_prelayernorm", TEXTS)),
     "gpt2": ("gpt2", CONTINUED),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
     "whisper": ("whisper", ("automatic-speech-recognition",)),

@@ -7,7 +7,8 @@ from contract.manifest import Task
 from export.checkpoints.reading.checkpoint import CONFIG
 from export.errors import CheckpointError
 
-ARCHITECTURES: tuple[tuple[str, Task], ...] = (
+ARCHITECTURES: tuple[tuple[str, Task | None], ...] = (
+    ("ElectraForPreTraining", None),  # it finds words that were replaced
     ("ForImageClassificationWithTeacher", "image-classification"),
     ("ForImageClassification", "image-classification"),
     ("ForObjectDetection", "object-detection"),
@@ -25,7 +26,8 @@ ARCHITECTURES: tuple[tuple[str, Task], ...] = (
     ("ForConditionalGeneration", "automatic-speech-recognition"),
     ("Model", "feature-extraction"),
 )
-"""Ending of the class that a checkpoint was saved from -> the task of that class, by its family."""
+"""Ending of the class that a checkpoint was saved from -> the task of that class, by its family; None if it is none of
+ours."""
 
 
 def named_in(config: Mapping[str, Any]) -> list[str]:
@@ -37,7 +39,7 @@ def named_in(config: Mapping[str, Any]) -> list[str]:
 def task_of(architecture: str, tasks: Collection[Task]) -> Task | None:
     """Return the task of an architecture, if it is among these."""
     own = next((ending for ending, _ in ARCHITECTURES if architecture.endswith(ending)), None)
-    return next((task for ending, task in ARCHITECTURES if ending == own and task in tasks), None)
+    return next((task for ending, task in ARCHITECTURES if ending == own and task and task in tasks), None)
 
 
 def check_architectures(kind: str, tasks: Collection[Task], config: Mapping[str, Any], requested: Task | None) -> None:

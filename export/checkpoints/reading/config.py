@@ -54,7 +54,9 @@ IRRELEVANT_KEYS = frozenset(
     layerscale_value output_attentions output_hidden_states output_past return_dict task_specific_params
     chunk_size_feed_forward prefix sep_token_id cls_token_id mask_token_id _attn_implementation_autoset
     attn_implementation n_special predict_special_tokens directionality pooler_fc_size pooler_num_attention_heads
-    pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step
+    pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step embedding_dropout mlp_dropout
+    deterministic_flash_attn reference_compile repad_logits_with_grad sparse_prediction sparse_pred_ignore_index
+    initializer_cutoff_factor
     """.split()
 )
 """Keys of any configuration that do not change what a trained model computes: training, bookkeeping, memory."""
