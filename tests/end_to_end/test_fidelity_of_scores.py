@@ -21,8 +21,8 @@ TOLERANCE = 1e-5
 """The largest difference, as a share of the largest value."""
 PATH = 3e-5
 """The tolerance of integrated gradients. All but one model are within 1e-5; on the sharpest, a Marian, it is 1.6e-5."""
-BLOCKS = r"(?:(encoder|decoder)\.(?:blocks|layers|layer)|(?:^|\.)(layers?|h))\.(\d+)$"
-"""Where a model keeps its blocks: a stack, or none where it has one alone, and a layer."""
+BLOCKS = r"(?:(encoder|decoder)\.(?:blocks|layers|layer)|(?:^|\.)(layers?|h|albert_layers))\.\d+$"
+"""Where a model keeps its blocks: a stack, or none where it has one alone. Layers may share a block."""
 SMOOTH = {
     "GELU", "GELUActivation", "GELUTanh", "NewGELUActivation", "QuickGELU", "QuickGELUActivation", "SiLU",
     "SiLUActivation", "Tanh", "FastGELUActivation", "PytorchGELUTanh",
@@ -40,7 +40,7 @@ class Balanced(TorchFunctionMode):
             x, rest = args[0], (*args[2:], *(kwargs[one] for one in ("weight", "bias", "eps")[len(args) - 2 :]))
             weight, bias, epsilon = rest
             deviation = (x.var(-1, keepdim=True, unbiased=False) + epsilon).sqrt().detach()
-            return (x - x.mean(-1, keepdim=True)) / deviation * weight + bias
+            return (x - x.mean(-1, keepdim=True)) / deviation * weight + (0 if bias is None else bias)
         if name == "tanh":
             return through_value(None, args, func(*args))
         if name == "gelu":
@@ -78,12 +78,13 @@ class Watched:
         for path, part in self.module.named_modules():
             found = re.search(BLOCKS, path)
             if found:
-                place = found[1] or next(iter(kind.kind for kind in model.manifest.attention)), int(found[3])
-                self.hooks.append(part.register_forward_pre_hook(self.catch(*place), with_kwargs=True))
+                stack = found[1] or next(iter(kind.kind for kind in model.manifest.attention))
+                self.hooks.append(part.register_forward_pre_hook(self.catch(stack), with_kwargs=True))
         self.smooth = [part for part in self.module.modules() if type(part).__name__ in SMOOTH]
 
-    def catch(self, stack, layer):
+    def catch(self, stack):
         def hook(module, args, kwargs):
+            layer = sum(of == stack for of, _ in self.states)
             x = args[0] if args else kwargs["hidden_states"]
             if layer == 0:
                 x = self.given.get(stack, x).detach().requires_grad_()

@@ -241,9 +241,13 @@ def of_checkpoint(name, described):
             projection = weight if described.family == "gpt2" else weight.T
             modules[f"{attention}.{value}"].register_forward_hook(catch(kind, projection))
 
+    before_norm = []  # the states after the last layer, in place of which the library has normalised ones
+    for path in [name for name in modules if re.search(r"^(model\.)?(final_)?norm$", name)]:
+        modules[path].register_forward_pre_hook(lambda module, given: before_norm.append(given[0]))
+
     def see(feed):
-        for kind in caught:
-            caught[kind].clear()
+        for one in (*caught.values(), before_norm):
+            one.clear()
         out = _asked(name, theirs, described, {port: torch.from_numpy(array) for port, array in feed.items()})
         if "encoder" in heads and "decoder" in heads:
             stacks = (out.encoder_attentions, out.decoder_attentions, out.cross_attentions)
@@ -253,6 +257,7 @@ def of_checkpoint(name, described):
         values, joining = ({kind: [one[part] for one in caught[kind]] for kind in heads} for part in (0, 1))
         more = ({"boxes": out.pred_boxes}, len(described.labels)) if described.detection else ()
         states = [] if len(stacks) > 1 else list(out.hidden_states[1:])
+        states[-1:] = before_norm or states[-1:]
         return Seen(feed, _answer(name, described, out, feed), weights, values, joining, *more, states=states)
 
     see.model = theirs
