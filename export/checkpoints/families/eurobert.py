@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
 from torch import nn
 
 from contract.manifest import Task
@@ -24,12 +23,15 @@ class Config(RotaryKeys, bert.EncoderConfig):
     num_key_value_heads: Size | None = None
     hidden_act: Activation = "silu"
     max_position_embeddings: Size = 8192
-    layer_norm_eps: Epsilon = Field(1e-5, alias="rms_norm_eps")
+    rms_norm_eps: Epsilon = 1e-5
     attention_bias: bool = False
     mlp_bias: bool = False
     tie_word_embeddings: bool = False
     classifier_pooling: Literal["bos", "mean", "late"] = "late"
-    irrelevant_keys = frozenset({"pretraining_tp"})
+    clf_pooling: Literal["late"] = "late"  # of the authors' code, which the reference library does not read
+    irrelevant_keys = frozenset(
+        "auto_map bos_token eos_token hidden_dropout mask_token pad_token pretraining_tp".split()
+    )
 
 
 class EuroBertFamily(bert.EncoderFamily[Config]):
@@ -37,8 +39,8 @@ class EuroBertFamily(bert.EncoderFamily[Config]):
 
     def sizes(self, config: Config) -> TextEncoderConfig:
         """Return the definition's sizes."""
-        biases = {"attention_bias": config.attention_bias, "gate_bias": config.mlp_bias}
-        return bert.sizes_of(config, EuroBertConfig, theta=config.theta, key_heads=config.num_key_value_heads, **biases)
+        more = {"attention_bias": config.attention_bias, "gate_bias": config.mlp_bias, "epsilon": config.rms_norm_eps}
+        return bert.sizes_of(config, EuroBertConfig, theta=config.theta, key_heads=config.num_key_value_heads, **more)
 
     def classifier(self, config: Config, sizes: TextEncoderConfig) -> nn.Module:
         """Compose the head that classifies texts."""

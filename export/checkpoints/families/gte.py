@@ -27,7 +27,8 @@ class Config(RotaryKeys, bert.EncoderConfig):
     layer_norm_type: Literal["layer_norm"] = "layer_norm"
     logn_attention_scale: Literal[False] = False
     irrelevant_keys = frozenset(
-        "auto_map logn_attention_clip1 pack_qkv unpad_inputs use_memory_efficient_attention".split()
+        "auto_map logn_attention_clip1 matryoshka_dimensions pack_qkv unpad_inputs "
+        "use_memory_efficient_attention".split()
     )
 
 

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
 from torch import nn
 
 from export.checkpoints.building.rotary_keys import LayeredKeys, joined
@@ -17,13 +16,13 @@ from model.parts.heads import EachLinear, EachThen, Pool, WordParts
 
 
 class Config(LayeredKeys, EncoderConfig):
-    """`config.json`."""
+    """`config.json`, of which `hidden_act` and `layer_norm_eps` change nothing."""
 
     num_hidden_layers: Depth = 22
     intermediate_size: Size = 1152
     max_position_embeddings: Size = 8192
-    hidden_act: Activation = Field("gelu", alias="hidden_activation")
-    layer_norm_eps: Epsilon = Field(1e-5, alias="norm_eps")
+    hidden_activation: Activation = "gelu"
+    norm_eps: Epsilon = 1e-5
     norm_bias: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
@@ -39,7 +38,8 @@ class ModernBertFamily(EncoderFamily[Config]):
     def sizes(self, config: Config) -> TextEncoderConfig:
         """Return the definition's sizes."""
         biases = {"attention_bias": config.attention_bias, "norm_bias": config.norm_bias, "gate_bias": config.mlp_bias}
-        return sizes_of(config, ModernBertConfig, **config.windows(config.num_hidden_layers), **biases)
+        more = {"activation": config.hidden_activation, "epsilon": config.norm_eps}
+        return sizes_of(config, ModernBertConfig, **config.windows(config.num_hidden_layers), **biases, **more)
 
     def classifier(self, config: Config, sizes: TextEncoderConfig) -> nn.Module:
         """Compose the head that classifies texts."""
