@@ -8,7 +8,7 @@ from torch import nn
 from model.architectures.text_encoder import TextEncoderConfig
 from model.parts.attention import MultiHeadAttention
 from model.parts.blocks import PostNormBlock, PreNormBlock, Stack, with_weights_of
-from model.parts.contexts import Apart, LocalAndGlobal, Turned
+from model.parts.contexts import Disentangled, LocalAndGlobal, Turned
 from model.parts.disentangled import DisentangledAttention, logarithmic_classes, plain_classes
 from model.parts.feed_forward import ACTIVATIONS, GatedFeedForward
 from model.parts.norms import RMSNorm
@@ -77,7 +77,9 @@ class DisentangledEncoderConfig(TextEncoderConfig):
             else plain_classes(self.length, self.farthest)
         )
         states = 2 * (self.buckets or self.farthest)
-        return Apart(classes, nn.Embedding(states, self.width), self.norm() if self.distances_normed else nn.Identity())
+        return Disentangled(
+            classes, nn.Embedding(states, self.width), self.norm() if self.distances_normed else nn.Identity()
+        )
 
 
 @dataclass(frozen=True)

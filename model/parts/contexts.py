@@ -63,7 +63,7 @@ class LocalAndGlobal(nn.Module):
         return [whole if everywhere else local for everywhere in self.everywhere]
 
 
-class Apart(nn.Module):
+class Disentangled(nn.Module):
     """Distances have states, the same in all layers, of which `DisentangledAttention` makes scores.
 
     He et al. 2021, "DeBERTa", section 3.1; He et al. 2023, "DeBERTaV3". `class_of_each` is the class of each distance

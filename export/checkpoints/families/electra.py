@@ -1,7 +1,5 @@
 """ELECTRA (Clark et al. 2020): a BERT whose embeddings may be narrower than its states."""
 
-import dataclasses
-
 from export.checkpoints.building.text_family import of_words
 from export.checkpoints.families import bert
 from export.checkpoints.reading.config import Size
@@ -20,13 +18,13 @@ class Config(bert.Config):
     )
 
 
-class ElectraFamily(bert.BertFamily):
+class ElectraFamily(bert.EncoderFamily[Config]):
     """A BERT with other heads, and a projection of embeddings where these are narrower."""
 
-    def sizes(self, config: bert.Config) -> TextEncoderConfig:
+    def sizes(self, config: Config) -> TextEncoderConfig:
         """Return the definition's sizes."""
-        width = config.embedding_size if isinstance(config, Config) else config.hidden_size
-        return dataclasses.replace(super().sizes(config), embedding=width if width != config.hidden_size else None)
+        narrow = config.embedding_size if config.embedding_size != config.hidden_size else None
+        return bert.sizes_of(config, TextEncoderConfig, types=config.type_vocab_size, embedding=narrow)
 
 
 ELECTRA = ElectraFamily(

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from model.parts.attention import Context, visible_keys
-from model.parts.contexts import Apart, Biased, LocalAndGlobal, Turned, Unplaced
+from model.parts.contexts import Biased, Disentangled, LocalAndGlobal, Turned, Unplaced
 from model.parts.positions import RelativeBias, Rotary
 from tests.samples.attention_reference import assert_same, sharpen
 
@@ -42,7 +42,7 @@ def test_local_layers_see_near_tokens_and_are_turned_by_angles_of_their_own():
 
 def test_distances_have_the_normalised_states_of_their_classes():
     classes = torch.tensor([0, 0, 1, 1, 2, 3, 4, 4, 4, 5, 5])  # of distances from -5 to 5
-    module = sharpen(Apart(classes, nn.Embedding(6, 8), nn.LayerNorm(8)))
+    module = sharpen(Disentangled(classes, nn.Embedding(6, 8), nn.LayerNorm(8)))
     states, found = module(VISIBLE).distances
     assert_same(states, module.norm(module.states.weight))
     for query, key in ((0, 0), (0, 5), (5, 0), (3, 1)):
