@@ -120,7 +120,7 @@ def _integrated(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[s
     run = functools.partial(_run, traced, given, controls)
     states = attribution.first_states(traced.parts(), run)
     blank = attribution.first_states(traced.parts(), functools.partial(run, BASELINE))
-    share, point = (controls[name][:, None, None].double() for name in ("blank", "point"))
+    share, point = (controls[name][:, None, None].to(states[0]) for name in ("blank", "point"))
     found = attribution.at_point(traced.parts(), run, states, [share * one for one in blank], point)
     return [*_by_kind(traced, "integrated", found.tokens), found.score]
 
