@@ -34,7 +34,7 @@ class Balanced(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        if name in ("softmax", "norm", "linalg_vector_norm", "sigmoid"):
+        if name in ("softmax", "norm", "linalg_vector_norm", "sigmoid", "rsqrt"):
             return func(*args, **kwargs).detach()
         if name == "layer_norm":
             x, rest = args[0], (*args[2:], *(kwargs[one] for one in ("weight", "bias", "eps")[len(args) - 2 :]))

@@ -219,6 +219,10 @@ def of_bundled(name):
     return see
 
 
+LAST_NORM = r"^(model\.)?(final_)?norm$|^(roberta_prelayernorm\.)?LayerNorm$|^roberta\.encoder\.LayerNorm$"
+"""The norm behind all layers, by whose result the library replaces what leaves the last one."""
+
+
 def of_checkpoint(name, described):
     """The reference library, its values caught as they are projected; a manifest or a source describes the model."""
     theirs = reference(checkpoint_of(name))
@@ -241,8 +245,8 @@ def of_checkpoint(name, described):
             projection = weight if described.family == "gpt2" else weight.T
             modules[f"{attention}.{value}"].register_forward_hook(catch(kind, projection))
 
-    before_norm = []  # the states after the last layer, in place of which the library has normalised ones
-    for path in [name for name in modules if re.search(r"^(model\.)?(final_)?norm$", name)]:
+    before_norm = []
+    for path in [name for name in modules if re.search(LAST_NORM, name)]:
         modules[path].register_forward_pre_hook(lambda module, given: before_norm.append(given[0]))
 
     def see(feed):
