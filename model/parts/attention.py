@@ -135,7 +135,7 @@ def rotated(x: Tensor, rotation: Rotation) -> Tensor:
 
     Su et al. 2021 ("RoFormer"), equation 34, with the pairs of GPT-NeoX.
     """
-    cosine, sine = (angles.unsqueeze(-3) for angles in rotation)  # (1 or batch x 1, token, half of the width)
+    cosine, sine = (angles.to(x.dtype).unsqueeze(-3) for angles in rotation)  # (1 or batch x 1, token, half the width)
     half = x.shape[-1] // 2
     first, second = x[..., :half], x[..., half:]
     return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)

@@ -5,7 +5,10 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """x / √(mean(x²) + ε) ⊙ g (Zhang & Sennrich 2019, equation 4), step by step, so that each step has its rule."""
+    """x / √(mean(x²) + ε) ⊙ g (Zhang & Sennrich 2019, equation 4), step by step, so that each step has its rule.
+
+    Squares are single floats at least: those of half ones would be infinite from 256 on.
+    """
 
     def __init__(self, width: int, epsilon: float = 1e-6) -> None:
         super().__init__()
@@ -14,8 +17,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Take x (..., width) -> the same shape."""
-        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + self.epsilon)
-        return x * scale * self.weight
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon)
+        return x * scale.to(x.dtype) * self.weight
 
 
 class LayerScale(nn.Module):

@@ -1,6 +1,8 @@
 """Where tokens stand, told to attention: angles of queries and keys, a bias by distance, and windows of a text."""
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +13,8 @@ from model.parts.attention import Context, Contexts, Rotation
 class Rotary(nn.Module):
     """The angle m θ^(-2i/d) of the token at position m and pair i of a head d wide (Su et al. 2021, equation 15).
 
-    All angles are divided by `slower`.
+    All angles are divided by `slower`. They are single floats at least: half ones know no far position from its
+    neighbour.
     """
 
     frequencies: Tensor
@@ -22,6 +25,13 @@ class Rotary(nn.Module):
         super().__init__()
         pairs = torch.arange(0, width, 2, dtype=torch.float64)
         self.register_buffer("frequencies", (theta ** (-pairs / width) / slower).float(), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        exact = self.frequencies
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call] # a module's, by which it is cast
+        if self.frequencies.itemsize < torch.float32.itemsize:
+            self.frequencies = exact.to(self.frequencies.device, torch.float32)
+        return self
 
     def forward(self, positions: Tensor) -> Rotation:
         """Return the cosine and the sine of each angle of positions (token) or (batch, token), and a pair."""

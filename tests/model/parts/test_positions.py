@@ -59,6 +59,18 @@ def test_a_score_of_turned_vectors_depends_on_their_distance_alone():
     assert abs(score(3, 1) - score(1, 3)) > 1e-2
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_far_positions_in_half_floats_are_turned_by_angles_of_single_ones(dtype):
+    """In half floats 2001 is 2000, or 2032."""
+    rotary, positions = Rotary(6, 50.0).to(dtype), torch.tensor([2000, 2001, 4093])
+    assert rotary.frequencies.dtype == torch.float32
+    x = randn(1, 1, 3, 6).to(dtype)
+    given = rotated(x, rotary(positions))
+    assert given.dtype == dtype
+    assert_same(given.double(), turned(x.double().numpy(), positions.numpy(), 50.0), 0.02)
+    assert Rotary(6).double().to(dtype).double().frequencies.dtype == torch.float64
+
+
 def test_an_odd_width_of_a_head_is_refused():
     with pytest.raises(ValueError, match=r"^rotary positions: width of a head must be even, given 5$"):
         Rotary(5)
@@ -230,6 +242,13 @@ def test_the_scale_of_a_norm_is_the_root_of_a_mean_square():
     norm, x = sharpen(RMSNorm(WIDTH, epsilon=0.1)), randn(3, WIDTH)
     wanted = x.numpy() / np.sqrt((x.numpy() ** 2).mean(-1, keepdims=True) + 0.1) * norm.weight.detach().numpy()
     assert_same(norm(x).detach(), wanted)
+
+
+def test_a_root_mean_square_of_half_floats_is_finite():
+    norm, x = RMSNorm(WIDTH).half(), 500 * randn(3, WIDTH)
+    given = norm(x.half())
+    assert given.dtype == torch.float16
+    assert_same(given.double(), x / x.square().mean(-1, keepdim=True).sqrt(), 0.01)
 
 
 def test_a_rotation_has_a_cosine_and_a_sine_of_each_pair():
