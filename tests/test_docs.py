@@ -1,5 +1,7 @@
 """The docs are true: the README's commands give the answers it shows, the settings table is the settings."""
 
+import doctest
+import importlib
 import inspect
 import json
 import os
@@ -202,6 +204,20 @@ def test_the_object_that_the_guide_shows_is_the_one_that_is_found(client):
     assert one.pop("probability") == pytest.approx(wanted.pop("probability"), abs=1e-5)
     assert one.pop("box") == pytest.approx(wanted.pop("box"), abs=0.02)
     assert one == wanted
+
+
+WORKED = [file.relative_to(ROOT) for file in (ROOT / "model").rglob("*.py") if ">>> " in file.read_text()]
+"""Definitions whose docstrings have examples."""
+
+
+@pytest.mark.parametrize("file", WORKED, ids=str)
+def test_the_examples_in_docstrings_print_what_they_say(file):
+    module = importlib.import_module(".".join(file.with_suffix("").parts))
+    assert not doctest.testmod(module).failed
+
+
+def test_there_are_worked_examples_of_attention_and_of_positions():
+    assert {Path("model/parts/attention.py"), Path("model/parts/positions.py")} <= set(WORKED)
 
 
 def test_the_settings_table_is_that_of_the_settings():

@@ -104,6 +104,22 @@ def attend(
     query (..., query, width), key and value (..., key, width); `visible` is boolean, broadcasts to (..., query, key),
     and is True where a query may look; None lets it look everywhere. A hidden key's share is exactly 0. A row that
     sees nothing has no meaning and comes out uniform rather than NaN.
+
+    Two tokens of three numbers look at each other; then a query scores two keys 112 and 96, which over √64 are 14 and
+    12 (Alammar 2018, "The Illustrated Transformer"):
+
+    >>> x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> query = x @ torch.tensor([[0.01, 0.03], [0.02, 0.02], [0.03, 0.01]])
+    >>> key = x @ torch.tensor([[0.05, 0.05], [0.06, 0.05], [0.07, 0.05]])
+    >>> mixed, weights = attend(query, key, value=x @ torch.tensor([[0.02, 0.02], [0.01, 0.02], [0.01, 0.01]]))
+    >>> weights
+    tensor([[0.4787, 0.5213],
+            [0.4474, 0.5526]])
+    >>> mixed
+    tensor([[0.1326, 0.1682],
+            [0.1363, 0.1729]])
+    >>> attend(torch.ones(1, 64), torch.tensor([[1.75], [1.5]]).expand(2, 64), value=torch.eye(2))[1]
+    tensor([[0.8808, 0.1192]])
     """
     scores = score(query, key)  # (..., query, key)
     if bias is not None:

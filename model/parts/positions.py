@@ -154,6 +154,11 @@ def sinusoids(length: int, width: int, *, interleaved: bool = True, inclusive: b
     Vaswani et al. 2017, section 3.5; not `interleaved`, all sines come before all cosines, as in Marian
     (Junczys-Dowmunt et al. 2018). If `inclusive`, the last angle is pos / 10000: the exponents are i / (width/2 - 1),
     as in M2M-100 (Fan et al. 2020) and the authors' own code. Computed in float64 and returned in the default type.
+
+    The first five numbers of the token at position 1, in a model 512 wide:
+
+    >>> sinusoids(2, 512)[1, :5]
+    tensor([0.8415, 0.5403, 0.8219, 0.5697, 0.8020])
     """
     if width % 2 or (inclusive and width < 4):
         least = ", 4 or more" if inclusive else ""
