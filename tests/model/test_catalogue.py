@@ -116,6 +116,12 @@ def test_a_model_has_its_number_of_parameters(name, count):
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
+@pytest.mark.parametrize(("name", "published"), [("transformer_base", 65e6), ("transformer_big", 213e6)])
+def test_base_and_big_have_the_papers_number_of_parameters_within_three_percent(name, published):
+    """Vaswani et al. 2017, table 3; section 5.1 has about 37000 shared tokens."""
+    assert PARAMETERS[name] == pytest.approx(published, rel=0.03)
+
+
 @pytest.mark.parametrize("name", MAPS)
 def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
     with torch.device("meta"):
