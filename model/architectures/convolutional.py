@@ -20,15 +20,19 @@ Memory: TypeAlias = tuple[Tensor, ...]
 
 
 class GatedConvolution(nn.Module):
-    """A convolution and a gate beside it: A ⊙ sigmoid(B) (section 3.2; Dauphin et al. 2017)."""
+    """A convolution and a gate beside it: A ⊙ sigmoid(B) (section 3.2; Dauphin et al. 2017).
 
-    def __init__(self, width: int, kernel: int) -> None:
+    What it reads for one token lies `dilation` tokens apart (Kalchbrenner et al. 2016, "ByteNet", section 3.5), and
+    spans `earlier` tokens beside it.
+    """
+
+    def __init__(self, width: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
-        self.kernel = kernel
-        self.convolution = nn.Conv1d(width, 2 * width, kernel)
+        self.earlier = (kernel - 1) * dilation
+        self.convolution = nn.Conv1d(width, 2 * width, kernel, dilation=dilation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Take x (batch, token + kernel - 1, width) -> (batch, token, width)."""
+        """Take x (batch, earlier + token, width) -> (batch, token, width)."""
         both = self.convolution(x.transpose(1, 2)).transpose(1, 2)  # (batch, token, twice the width)
         half = both.shape[-1] // 2
         return both[..., :half] * torch.sigmoid(both[..., half:])
@@ -58,7 +62,7 @@ class ConvolutionalEncoder(nn.Module):
 
     def __init__(self, layers: Sequence[GatedConvolution]) -> None:
         super().__init__()
-        self.side = layers[0].kernel // 2
+        self.side = layers[0].earlier // 2
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Tensor, visible: Tensor) -> Tensor:
@@ -81,19 +85,19 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, earlier: Tensor, embedded: Tensor, memory: KeyValue, visible: Tensor | None
     ) -> tuple[Tensor, Maps]:
-        """Take x (batch, token, width) and the kernel - 1 tokens before it -> the same shape."""
+        """Take x (batch, token, width) and what the convolution reads before it -> the same shape."""
         h = self.convolution(torch.cat((earlier, x), dim=1))
         mixed, maps = self.attention.read(h, embedded, memory, visible)
         return (x + (h + mixed) * ROOT_HALF) * ROOT_HALF, under("attention", maps)
 
 
 class ConvolutionalDecoder(nn.Module):
-    """Layers one after the other; in each a token sees itself and the kernel - 1 before it (section 3.3)."""
+    """Layers one after the other; in each a token sees itself and `earlier` ones of that layer (section 3.3)."""
 
     def __init__(self, blocks: Sequence[DecoderLayer]) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
-        self.earlier = blocks[0].convolution.kernel - 1
+        self.earlier = [block.convolution.earlier for block in blocks]
 
     def forward(
         self, embedded: Tensor, earlier: Sequence[Tensor], memory: Memory, visible: Tensor
@@ -143,8 +147,8 @@ class Convolutional(nn.Module):
     def decode(self, target: Tensor, memory: Memory, visible: Tensor) -> tuple[Tensor, Maps]:
         """Run the decoder on whole targets (batch, target)."""
         embedded = self.target(target, torch.arange(target.shape[1], device=target.device))
-        nothing = embedded.new_zeros(target.shape[0], self.decoder.earlier, embedded.shape[2])
-        x, _, maps = self.decoder(embedded, [nothing] * len(self.decoder.blocks), memory, visible)
+        nothing = [embedded.new_zeros(target.shape[0], count, embedded.shape[2]) for count in self.decoder.earlier]
+        x, _, maps = self.decoder(embedded, nothing, memory, visible)
         return self.head(x), under("decoder", maps)
 
     def step(
@@ -155,7 +159,7 @@ class Convolutional(nn.Module):
         token and position (batch); past holds each layer's inputs (batch, 1, capacity, width).
         """
         embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
-        earlier = [before(cache, position, self.decoder.earlier) for cache in past]
+        earlier = [before(cache, position, count) for cache, count in zip(past, self.decoder.earlier, strict=True)]
         x, given, maps = self.decoder(embedded, earlier, memory, visible)
         present = [put(cache, position, one[:, 0]) for cache, one in zip(past, given, strict=True)]
         return self.head(x)[:, 0], present, under("decoder", maps)
@@ -163,7 +167,11 @@ class Convolutional(nn.Module):
 
 @dataclass(frozen=True)
 class ConvolutionalConfig:
-    """Sizes of a convolutional encoder-decoder; `length` is the most tokens on either side."""
+    """Sizes of a convolutional encoder-decoder; `length` is the most tokens on either side.
+
+    `dilations` are those of the decoder's layers, if they are not all 1: doubled from layer to layer, they let a token
+    see ever more of those before it (Kalchbrenner et al. 2016, section 3.5).
+    """
 
     vocabulary: int
     length: int
@@ -171,10 +179,15 @@ class ConvolutionalConfig:
     encoder: int
     decoder: int
     kernel: int
+    dilations: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.kernel % 2 == 0:
             raise ValueError(f"convolutional encoder: kernel must be odd, given {self.kernel}")
+        if len(self.dilations or ()) not in (0, self.decoder):
+            raise ValueError(
+                f"convolutional decoder: must have a dilation for each of {self.decoder} layers, given {self.dilations}"
+            )
 
 
 def convolutional(config: ConvolutionalConfig) -> Convolutional:
@@ -192,8 +205,8 @@ def convolutional(config: ConvolutionalConfig) -> Convolutional:
         ConvolutionalEncoder([GatedConvolution(config.width, config.kernel) for _ in range(config.encoder)]),
         ConvolutionalDecoder(
             [
-                DecoderLayer(GatedConvolution(config.width, config.kernel), StepAttention(config.width))
-                for _ in range(config.decoder)
+                DecoderLayer(GatedConvolution(config.width, config.kernel, dilation), StepAttention(config.width))
+                for dilation in config.dilations or [1] * config.decoder
             ]
         ),
         nn.Linear(config.width, config.vocabulary),
