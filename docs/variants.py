@@ -239,6 +239,17 @@ Three more designs have tasks of their own, on pictures with several digits or a
 | `scenes-detr` | Objects are decoded all at once from learned queries (Carion et al. 2020, DETR). | AP 0.817, AP50 0.994 on 2000 held-out scenes; an object's cross-attention points at its box in 96 % (second of three layers), a random cell in 12 %; `libra` of its class in 99 % ([card](../model/bundled/scenes-detr/README.md)) |
 | `scenes-swin` | Tokens look around in shifted windows, stage by stage (Liu et al. 2021, Swin). | 96.75 % of marked digits (a plain ViT after the same steps: 33.40 %); rollout through both stages points at the digit asked for in 98 %, a random cell in 9 % ([card](../model/bundled/scenes-swin/README.md)) |
 | `scenes-dino` | Self-distillation of a digit on grounds that only the student sees (Caron et al. 2021, DINO; Ryali et al. 2021). | Rollout finds ink with AUROC 0.928 and points at it in 98 %, but the contrast within a patch, which nobody trained, is at 0.946 and 99 %: it is no segmentation ([card](../model/bundled/scenes-dino/README.md)) |
+
+## Designs that others stand for
+
+| Design | What stands in its place |
+|---|---|
+| ByteNet (Kalchbrenner et al. 2016) | Its decoder attends to nothing: it reads the state of the source at its own position. Its dilated convolutions are a size of the convolutional decoder, which attends (`dilations` in `model/architectures/convolutional.py`); `dates-convolutional` is trained without them. |
+| Mixture of experts (Shazeer et al. 2017) | A gate chooses a feed-forward for each token, so there is no map of tokens onto tokens. A choice of that kind among tokens is `digits-hard`. |
+| GNMT (Wu et al. 2016) | `dates-recurrent`: both are recurrent and look at the source by the attention of Bahdanau et al. (2015). GNMT has eight layers of LSTMs on each side where this has one of GRUs. |
+| ELMo (Peters et al. 2018) | Its vectors of words are states of a recurrent language model, without attention. Vectors that depend on the text come from `embed` of every encoder of texts; `dates-recurrent` reads its source in both directions as ELMo does. |
+| Spatial transformer (Jaderberg et al. 2015) | It looks at one part of a picture, which it cuts out by an affine map of its choice. `captions-soft` and `captions-hard` look at parts by weights, and `scenes-detr` says where each thing is by a box. |
+| DRAW (Gregor et al. 2015) | It reads a picture glimpse by glimpse through a grid of Gaussian filters, to paint it anew. `captions-soft` reads one word by word through weights of its places. |
 """  # noqa: E501 # rows of a table
 
 
