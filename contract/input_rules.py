@@ -130,6 +130,7 @@ class TextRule(Part):
     max_tokens: Size = Field(description="those that the tokenizer adds included")
     mask: int | None = Field(None, description="the token that stands for one that is missing, as in fill-mask")
     padding: int | None = Field(None, description="the token that fills a batch, where there is one")
+    filled: bool = Field(False, description="every text is filled with padding up to max_tokens, and padding is seen")
     prompts: dict[str, str] | None = Field(
         {}, description="what may be put before a text, by name; null where nothing may be put there"
     )
@@ -137,6 +138,12 @@ class TextRule(Part):
     decoder_start: int | None = Field(
         None, description="the token before the text in a decoder that is given the text too, and answers at its end"
     )
+
+    @model_validator(mode="after")
+    def _a_padding_to_fill_with(self) -> "TextRule":
+        if self.filled and self.padding is None:
+            raise ValueError("padding must be there where texts are filled")
+        return self
 
     @model_validator(mode="after")
     def _a_prompt_of_that_name(self) -> "TextRule":

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from contract.contrast import Contrast
 from contract.detection import Detection
 from contract.example import MAX_FILE_BYTES, Example
 from contract.generation import Generation
@@ -74,6 +75,9 @@ FIGURES = ("entropy", "special", "distance", "sink")
 
 OBJECTS = "object"
 """The axis of what a detector looks for."""
+
+POOL = "pool"
+"""The axis of the one vector that attends to the last states of an encoder, and the name of that kind of attention."""
 
 IMAGE_VISIBLE = "image_visible"
 """The input that says which cells of the grid begin in an image that was fitted in, (batch, cell)."""
@@ -297,6 +301,7 @@ class Manifest(Part, Inputs):
     width: Size | None = Field(None, description="numbers in the state of a token, where states can be explained")
     generation: Generation | None = None
     detection: Detection | None = None
+    contrast: Contrast | None = Field(None, description="the model that this one is compared with, and how")
     explained: Literal["fp32"] | None = Field(
         None, description="precision of the graphs that explain a score, where it is not that of the others"
     )
@@ -322,6 +327,8 @@ class Manifest(Part, Inputs):
             raise ValueError("generation needs the graphs encode and decode")
         if (self.task == "object-detection") != (self.detection is not None):
             raise ValueError("detection is for object-detection, which needs it")
+        if self.contrast and (self.task != "feature-extraction" or self.contrast.partner == self.name):
+            raise ValueError("contrast is for feature-extraction, and names another model")
         if self.task == "automatic-speech-recognition" and not self.generation and self.labels.count(BLANK) != 1:
             raise ValueError("labels of speech recognition without generation must hold one blank")
         if self.detection and (self.image is None or not self.labels):

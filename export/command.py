@@ -111,10 +111,11 @@ def _make(name: str, source: Source, arguments: argparse.Namespace) -> None:
         from export.dry_run import describe
         from export.plan import leave_out
 
-        source, _ = leave_out(source, arguments.precision, without, explain_in_float=bool(arguments.explain))
-        say(describe(source, arguments.to / source.name / arguments.version, arguments.precision, extent))
         folder = next(one for one in (arguments.to.absolute(), *arguments.to.absolute().parents) if one.exists())
-        check_room(source, arguments.precision, extent, folder)
+        for own in source.together:
+            own, _ = leave_out(own, arguments.precision, without, explain_in_float=bool(arguments.explain))
+            say(describe(own, arguments.to / own.name / arguments.version, arguments.precision, extent))
+            check_room(own, arguments.precision, extent, folder)
         return
     from export.graphs.tracing.torch_export import DEFAULT_OPSET
     from export.pipeline import export
@@ -350,8 +351,11 @@ def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namesp
     grid = source.attention[0].grid
     for line in about_canvas(source.image, grid) if source.image and source.image.locate == "fit" and grid else ():
         say(f"  {line}")
-    if unused := source.made_by["set_aside"]:
-        say(f"  not used by {source.task}: {unused}")
+    if source.partner:
+        say(f"  of pictures; that of texts will be {source.partner.name}")
+    for own in source.together:
+        if unused := own.made_by["set_aside"]:
+            say(f"  not used by {own.task}: {unused}")
     return source if arguments.example else _with_card(source, checkpoint)
 
 
@@ -383,6 +387,8 @@ def _with_card(source: Source, checkpoint: Checkpoint) -> Source:
         say(f"  {CARD}: {fault}")
     if not found.examples:
         found = with_usual(source)
+    if found.partner:
+        found = dataclasses.replace(found, partner=with_usual(found.partner))
     if not found.examples:
         say("  no examples: the service's page has none to show; see --example")
     return found

@@ -1,8 +1,9 @@
 """Write an artifact: one file per graph, one file of weights that the graphs share, and the manifest last."""
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from io import BufferedWriter
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import get_args
 import onnx
 
 from contract.artifact import MANIFEST, describe
+from contract.contrast import Contrast
 from contract.manifest import LEFT_OUT, WEIGHTS, GradientMethod, Graph, Manifest, Omissible, Role
 from export.plan import Precision, Sizes, Source, format_sizes, ports_in_precision
 
@@ -80,6 +82,7 @@ def write_manifest(
     left_out: Mapping[Omissible, str],
     folder: Path,
     shapes: Collection[Sizes] = (),
+    contrast: Contrast | None = None,
 ) -> Manifest:
     """Describe every file of the folder and write the manifest beside them.
 
@@ -114,6 +117,7 @@ def write_manifest(
         width=source.width,
         generation=source.generation,
         detection=source.detection,
+        contrast=contrast,
         explained=source.explained if graphs.keys() & get_args(GradientMethod) else None,
         best=source.best if source.best and source.has(source.best.method) else None,
         made_by=source.made_by,
@@ -129,17 +133,33 @@ def write_manifest(
     return manifest
 
 
-def replace_folder(target: Path, folder: Path, old: Path) -> bool:
-    """Move a folder to `target`, and what is there to `old`; return whether something was there.
+def pair_of(folders: Sequence[Path]) -> str:
+    """Return what two artifacts that belong together have in common, and share with no other: a hash of all files."""
+    listed = [f"{file.sha256} {file.file}" for folder in folders for file in map(describe, sorted(folder.iterdir()))]
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()
 
-    If that is interrupted, what was at `target` stays there.
+
+def replace_folders(moves: Iterable[tuple[Path, Path]]) -> list[bool]:
+    """Move each folder to its target, and what is there beside it; return whether something was there.
+
+    If that is interrupted, what was at all targets stays there.
     """
-    try:
-        if target.exists():
-            target.rename(old)
-        folder.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    return old.exists()
+    with contextlib.ExitStack() as undo:
+        replaced = [_replace(target, folder, folder.parent / "old", undo) for target, folder in moves]
+        undo.pop_all()
+    return replaced
+
+
+def _replace(target: Path, folder: Path, old: Path, undo: contextlib.ExitStack) -> bool:
+    replaced = target.exists()
+    undo.callback(_move_back, old, target)  # before anything moves, since a signal may interrupt in between
+    undo.callback(_move_back, target, folder)
+    if replaced:
+        target.rename(old)
+    folder.rename(target)
+    return replaced
+
+
+def _move_back(moved: Path, before: Path) -> None:
+    if moved.exists() and not before.exists():
+        moved.rename(before)

@@ -2,9 +2,11 @@
 
 import contextlib
 import dataclasses
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -12,6 +14,7 @@ from typing import TypeAlias, cast
 import onnx
 from torch import Tensor
 
+from contract.contrast import Contrast
 from contract.manifest import Omissible, Scales
 from export.checks.int8_loss import draw_samples, read_samples
 from export.checks.trials import Extent, rounds_of
@@ -34,7 +37,7 @@ from export.graphs.lowering.top_k import with_top_k, without_top_k
 from export.graphs.maps.attention_graph import attention_graph
 from export.graphs.maps.inside import inside_graph
 from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
-from export.pack import GraphWriter, replace_folder, write_manifest
+from export.pack import GraphWriter, pair_of, replace_folders, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source, leave_out
 from export.progress import (
     collecting_only_new_objects,
@@ -77,71 +80,118 @@ def export(
     explain_in_float: bool = False,
     extent: Extent = "usual",
 ) -> Path:
-    """Make the artifact `<root>/<name>/<version>/` and return its path.
+    """Make the artifact `<root>/<name>/<version>/` and return its path; if it has a partner, that one's too.
 
-    It is written to a temporary folder and moved to its place when every check has passed. The methods in `without` are
-    left out. A method that fails is left out too, if an artifact can be made without it; then everything is made again.
-    The manifest's `verified` says why. In 8 bits, the methods that need gradients are left out, or with
-    `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are measured on
-    `samples`, by default on random inputs, and must be within their bounds unless `force` is set. With `calibrate`,
+    It is written to a temporary folder and moved to its place when every check, of a partner too, has passed. The
+    methods in `without` are left out. A method that fails is left out too, if an artifact can be made without it; then
+    everything is made again. The manifest's `verified` says why. In 8 bits, the methods that need gradients are left
+    out, or with `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are
+    measured on `samples`, by default on random inputs, and must be within their bounds unless `force` is set. With `calibrate`,
     scales are fixed from the inputs of that path, of which every second one is kept as a sample if none are given.
     The graphs are verified on as many inputs as `extent` says.
     Raises ExportError if another check fails, CheckpointError if the disk or the samples will not do.
     """
-    source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
     calibration, compared = _read_inputs(source, samples, calibrate)
-    if precision == "int8":
-        source = dataclasses.replace(source, scales="fixed" if calibration else scales_at_run_time(source))
-    source, left_out = leave_out(source, precision, without, explain_in_float=explain_in_float)
-    while True:
-        try:
-            target = root / source.name / version
-            return _make(source, target, precision, opset, left_out, calibration, compared, extent, force=force)
-        except MethodError as error:
-            if error.method in left_out:
-                raise
-            source, left_out[error.method] = source.without(error.method), str(error)
-            say(f"  LEFT OUT  {error.method}, which fails: {error}; once more, without it")
-        return_memory()  # what the attempt that failed has left
+    made: list[_Made] = []
+    with collecting_only_new_objects(), contextlib.ExitStack() as folders:
+        for own in source.together:
+            target = root / own.name / version
+            folder = folders.enter_context(_temporary_folder(target)) / version
+            own, left_out = _prepared(own, precision, opset, without, calibration, explain_in_float=explain_in_float)
+            while True:
+                try:
+                    begun = time.perf_counter()
+                    worst = _fill(own, folder, precision, opset, calibration, compared, extent, force=force)
+                    break
+                except MethodError as error:
+                    if error.method in left_out:
+                        raise
+                    own, left_out[error.method] = own.without(error.method), str(error)
+                    say(f"  LEFT OUT  {error.method}, which fails: {error}; once more, without it")
+                return_memory()  # what the attempt that failed has left
+            made.append(_Made(own, target, folder, worst, left_out, begun))
+        _write_manifests(made, version, precision, extent)
+        moved = replace_folders((artifact.target, artifact.folder) for artifact in made)
+        for artifact, replaced in zip(made, moved, strict=True):
+            note = ", which was replaced: a running service keeps the old one" if replaced else ""
+            say(f"  pack      {artifact.target}{note}")
+            say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", artifact.begun)
+    return made[0].target
 
 
-def _make(
+@dataclass(frozen=True)
+class _Made:
+    """An artifact that is whole but for its manifest, in a temporary folder."""
+
+    source: Source
+    target: Path
+    folder: Path
+    worst: Mapping[str, float]
+    left_out: Mapping[Omissible, str]
+    begun: float
+
+
+def _prepared(
     source: Source,
-    target: Path,
     precision: Precision,
     opset: int,
-    left_out: Mapping[Omissible, str],
+    without: Collection[Omissible],
+    calibration: Inputs,
+    *,
+    explain_in_float: bool,
+) -> tuple[Source, dict[Omissible, str]]:
+    """Return a source with what it is made with, without the methods that are left out, and the reason for each."""
+    source = dataclasses.replace(source, made_by={**source.made_by, "opset": opset})
+    if precision == "int8":
+        source = dataclasses.replace(source, scales="fixed" if calibration else scales_at_run_time(source))
+    return leave_out(source, precision, without, explain_in_float=explain_in_float)
+
+
+def _fill(
+    source: Source,
+    folder: Path,
+    precision: Precision,
+    opset: int,
     calibration: Inputs,
     samples: Inputs,
     extent: Extent,
     *,
     force: bool,
-) -> Path:
-    """Make the artifact at `target`, or leave there what is there. Raises ExportError if a check fails."""
-    version, start = target.name, time.perf_counter()
+) -> dict[str, float]:
+    """Fill a folder with the files of an artifact but its manifest, and return the worst differences of its graphs.
+
+    What an attempt before has left there is removed. Raises ExportError if a check fails.
+    """
     return_large_blocks()
-    with collecting_only_new_objects(), _temporary_folder(target) as temporary:
-        folder = temporary / version
-        folder.mkdir()
-        announce(source, precision, extent, folder)
-        with GraphWriter(folder) as graphs:
-            write_graphs(source, graphs, precision, opset, calibration)
-            write_tokenizers(source, folder)
-            write_examples(source, folder)
-            say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
-        shapes = [trial.sizes for trial in chain(*rounds_of(source, extent))]
-        worst = verify_files(source, folder, precision, extent)
-        if precision == "int8":
-            worst |= check_int8_losses(source, folder, samples, force=force)
-        write_manifest(source, version, precision, worst, left_out, folder, shapes)
-        replaced = replace_folder(target, folder, temporary / "old")
-    say(f"  pack      {target}" + (", which was replaced: a running service keeps the old one" if replaced else ""))
-    say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", start)
-    return target
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    announce(source, precision, extent, folder)
+    with GraphWriter(folder) as graphs:
+        write_graphs(source, graphs, precision, opset, calibration)
+        write_tokenizers(source, folder)
+        write_examples(source, folder)
+        say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
+    worst = verify_files(source, folder, precision, extent)
+    if precision == "int8":
+        worst |= check_int8_losses(source, folder, samples, force=force)
+    return worst
+
+
+def _write_manifests(made: Sequence[_Made], version: str, precision: Precision, extent: Extent) -> None:
+    """Write the manifest of each artifact; two that are compared say so, and that they belong together."""
+    pair = pair_of([one.folder for one in made])
+    for one, other in zip(made, reversed(made), strict=True):
+        contrast = None
+        if comparison := one.source.comparison:
+            contrast = Contrast(**comparison.model_dump(), partner=other.source.name, pair=pair)
+        shapes = [trial.sizes for trial in chain(*rounds_of(one.source, extent))]
+        write_manifest(one.source, version, precision, one.worst, one.left_out, one.folder, shapes, contrast)
 
 
 def _read_inputs(source: Source, samples: Path | None, calibrate: Path | None) -> tuple[Inputs, Inputs]:
     """Return the inputs that scales are fixed on, and those that 8 bits are compared on; none where none are given."""
+    if source.partner and (samples or calibrate):
+        raise CheckpointError("--samples, --calibrate: are for one model, given a pair; random inputs are compared")
     compared = read_samples(source, samples, "--samples") if samples else []
     if calibrate is None:
         return [], compared

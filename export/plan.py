@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from contract.contrast import Comparison
 from contract.detection import Detection
 from contract.example import Example
 from contract.generation import Generation
@@ -191,6 +192,10 @@ class Source(Inputs):
     examples: tuple[Example, ...] = ()
     example_files: Mapping[str, bytes] = field(default_factory=dict)
     """The files of examples that are pictures or sounds."""
+    comparison: Comparison | None = None
+    """How its vectors are compared with its partner's."""
+    partner: "Source | None" = None
+    """The source of texts that is exported with this one of pictures, or not at all."""
     target_tokenizer: str | None = None
     """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
 
@@ -201,6 +206,11 @@ class Source(Inputs):
     def plan(self, role: Role) -> Plan:
         """Return the plan of one role."""
         return next(plan for plan in self.plans if plan.role == role)
+
+    @property
+    def together(self) -> "tuple[Source, ...]":
+        """The sources that are exported together: this one, and its partner if it has one."""
+        return (self, self.partner) if self.partner else (self,)
 
     @property
     def width(self) -> int | None:

@@ -19,11 +19,17 @@ def with_max_tokens(source: Source, asked: int | None) -> Source:
     Its tokenizer, its positions or its settings may allow fewer. Raises CheckpointError if it reads no text, or if so
     few leave no room for one.
     """
+    if source.partner:  # which reads the texts
+        return dataclasses.replace(source, partner=with_max_tokens(source.partner, asked))
     if source.text is None:
         if asked is not None:
             raise CheckpointError("--max-tokens: is for models that read text")
         return source
     most = asked or USUAL_MAX_TOKENS
+    if source.text.filled and most < source.text.max_tokens:
+        raise CheckpointError(
+            f"--max-tokens: must be {source.text.max_tokens} or more, since texts are filled up to that, given {most}"
+        )
     text = source.text.model_copy(update={"max_tokens": min(source.text.max_tokens, most)})
     if source.tokenizer:
         check_text_fits(text, Tokenizer.from_str(source.tokenizer), "--max-tokens")

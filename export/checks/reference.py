@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from contract.input_rules import BANDS, FRAMES, SAMPLES, ImageRule
-from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, Kind
+from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, POOL, Kind
 from export.checks import windowed_reference
 from export.plan import Sizes, Source, patch_centres
 from export.traced.base import Observed, Traced
@@ -121,6 +121,7 @@ def with_fixed_axes(source: Source, sizes: Sizes) -> Sizes:
     return {
         **sizes,
         OBJECTS: objects,
+        POOL: 1,
         FRAMES: frames,
         BANDS: sound.bands if sound else 0,
         **{kind.key: kind.length for kind in source.attention if kind.grid},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from contract.manifest import BASELINE, GradientMethod, Kind
+from contract.manifest import BASELINE, POOL, GradientMethod, Kind
 from export.checks import windowed_reference
 from export.checks.reference import Controls
 from export.plan import Plan, Sizes
@@ -22,8 +22,8 @@ def draw_targets(
 
     Targets are random, among the first `classes` or all, of which the first is the row's most probable class, unless
     the method needs a number; every other row is explained against another class. For relevance of a single kind, also
-    all layers and two rows: the one that the answer is computed from (the first token, or that at the target's
-    position) and a random one.
+    all layers and two rows: the one that the answer is computed from (the first token, that at the target's position,
+    or the vector that attends to all) and a random one.
     """
     generator = torch.Generator().manual_seed(seed)
     batch, numbers = answer.shape[0], answer.shape[-1]
@@ -46,6 +46,8 @@ def draw_targets(
     if plan.role != "integrated":
         controls["explained"][0] = -1
     controls["rows"][:, 0] = controls["position"] if kinds[0].kind == "decoder" else 0
+    if any(kind.query == POOL for kind in kinds):
+        controls["rows"][:, 0] = -1
     named = {port.name for port in plan.inputs}
     return {name: tensor for name, tensor in controls.items() if name in named}
 
@@ -97,12 +99,11 @@ def _relevance(traced: Traced, given: Mapping[str, Tensor], controls: Mapping[st
     if last.windows:
         joint = windowed_reference.joint_of(last, controls["rows"], layers[0][0])
         return [windowed_relevance(windowed_reference.stages(traced, last, layers), joint)]
-    if len(layers) == 1:
-        (kind,) = traced.kinds
+    if len(layers) == 1 or traced.pool:
+        kind, pooled = traced.kinds[0], layers[1][0] if traced.pool else None
         included = torch.isin(torch.arange(len(layers[0])), controls[f"{kind.name}.layers"])
-        return [
-            explanations.relevance(*explanations.add_parallel(layers[0], included, kind.parallel), controls["rows"])
-        ]
+        summed = explanations.add_parallel(layers[0], included, kind.parallel)
+        return [explanations.relevance(*summed, controls["rows"], pooled)]
     encoder, decoder, cross, *_ = layers  # those before an encoder take no part
     at = torch.arange(len(controls["position"])), controls["position"]
     return [found[at][:, None] for found in explanations.bimodal_relevance(encoder, decoder, cross)]

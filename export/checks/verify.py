@@ -384,12 +384,12 @@ def _with_controls_off(plan: Plan, given: Sequence[Tensor]) -> list[Array]:
 
 
 def _without_identity(relevance: Array, keys: Tensor | None) -> Array:
-    """Return relevance (batch, row, key) less the 1 that each row starts with, at the keys (batch, row)."""
+    """Return relevance (batch, row, key) less the 1 that each row starts with, at the keys (batch, row); -1 is none."""
     if keys is None:
         return relevance
     rest = relevance.copy()
     places = keys.numpy()[..., None]
-    np.put_along_axis(rest, places, np.take_along_axis(rest, places, axis=2) - 1, axis=2)
+    np.put_along_axis(rest, places, np.take_along_axis(rest, places, axis=2) - (places >= 0), axis=2)
     return rest
 
 

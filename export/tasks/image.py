@@ -4,10 +4,11 @@ import dataclasses
 from typing import Any
 
 from contract.input_rules import ImageRule
-from contract.manifest import Kind, Method, Port, Scores, Task
+from contract.manifest import POOL, Kind, Method, Port, Scores, Task
 from export.plan import Plan, Source
-from export.tasks.ports import answer_port, base_plan, derived_plans, encoder_kind
-from export.traced.images import AxialViT, Normalize, TracedViT
+from export.tasks.ports import answer_port, attention_kind, base_plan, derived_plans, encoder_kind
+from export.traced.images import AxialViT, Normalize, TracedPooledViT, TracedViT
+from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT, ViTConfig
 from model.parts.attention import MultiHeadAttention
 from model.parts.attention_variants import AxialAttention, Hard, ReAttention
@@ -18,7 +19,7 @@ LINES_PAY_FROM = 100
 
 def image_model(
     name: str,
-    model: ViT,
+    model: ViT | PooledViT,
     config: ViTConfig,
     *,
     family: str,
@@ -29,12 +30,17 @@ def image_model(
     scores: Scores = "softmax",
 ) -> Source:
     """Plan the graphs of a ViT that classifies images or embeds them."""
-    kind = _vit_kind(model, config)
+    kinds: tuple[Kind, ...] = (_vit_kind(model, config),)
     tokens = config.prefix + config.grid[0] * config.grid[1]
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = answer_port(model, task, "batch")
-    traced = TracedViT(model, (kind,), Normalize(rule.mean, rule.std))
-    base = base_plan(traced, (pixels,), (answer,), {"image": tokens}, config.width)
+    normalize, sizes = Normalize(rule.mean, rule.std), {"image": tokens}
+    if isinstance(model, PooledViT):
+        kinds, sizes = (*kinds, _pool_kind(config)), {**sizes, POOL: 1}
+        traced: TracedPooledViT | TracedViT = TracedPooledViT(model, kinds, normalize)
+    else:
+        traced = TracedViT(model, kinds, normalize)
+    base = base_plan(traced, (pixels,), (answer,), sizes, config.width)
     return Source(
         name=name,
         family=family,
@@ -46,27 +52,35 @@ def image_model(
         base=base,
         plans=tuple(
             answer_along_lines(plan, traced) if plan.role == "predict" and tokens >= LINES_PAY_FROM else plan
-            for plan in derived_plans(traced, base, {"image": tokens})
+            for plan in derived_plans(traced, base, sizes)
         ),
-        attention=(kind,),
+        attention=kinds,
         made_by=made_by,
         traced_at={"batch": 4},
         verified_at=({"batch": 1}, {"batch": 2}, {"batch": 3}),
     )
 
 
-def answer_along_lines(plan: Plan, traced: TracedViT) -> Plan:
+def answer_along_lines(plan: Plan, traced: TracedViT | TracedPooledViT) -> Plan:
     """Return the plan of an answer with axial attention computed along lines; without axial attention, the plan."""
     axial = [part for part in traced.model.modules() if isinstance(part, AxialAttention)]
-    if not axial:
+    if not axial or isinstance(traced, TracedPooledViT):
         return plan
     apart = sum(part.prefix > 0 for part in axial)  # the tokens before the grid, which see all, have a softmax too
     return dataclasses.replace(plan, module=AxialViT(traced), attentions=plan.attentions + apart)
 
 
-def _vit_kind(model: ViT, config: ViTConfig) -> Kind:
+def _pool_kind(config: ViTConfig) -> Kind:
+    """Return the attention of a vector to the patches: the relevance and the likeness of these are the encoder's."""
+    return attention_kind("cross", "pool.attention", 1, config.heads, POOL, "image").model_copy(
+        update={"name": POOL, "grid": config.grid}
+    )
+
+
+def _vit_kind(model: ViT | PooledViT, config: ViTConfig) -> Kind:
     """Return the attention of a ViT's encoder, with the methods that its variant of attention allows."""
-    parts = {name: part for name, part in model.named_modules() if isinstance(part, MultiHeadAttention)}
+    found = model.encoder.named_modules(prefix="encoder")
+    parts = {name: part for name, part in found if isinstance(part, MultiHeadAttention)}
     kind = encoder_kind(len(parts), config.heads, "image", config.prefix, config.grid)
     missing: set[Method] = set()
     if any(isinstance(part.select, ReAttention) for part in parts.values()):

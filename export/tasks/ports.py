@@ -20,6 +20,7 @@ from export.plan import Plan, UpperBounds
 from export.traced.base import Traced
 from model.architectures.speech_encoder import SpeechEncoder
 from model.architectures.text_encoder import TextEncoder
+from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT
 
 MAX_VERIFIED_TOKENS = 64
@@ -128,7 +129,7 @@ def _relevance_plan(traced: Traced, base: Plan, explained: list[Kind], sizes: di
         rows, name = "rows", explained[0].kind
         controls.append(Port(name="rows", dtype="int64", axes=("batch", "rows")))
         # through windows, it is through all layers of the stages
-        if len(traced.kinds) == 1 and not explained[0].windows:
+        if (len(traced.kinds) == 1 or traced.pool) and not explained[0].windows:
             controls.append(Port(name=f"{name}.layers", dtype="int64", axes=(f"{name}.layers",)))
     keys = [traced.carried(kind).fed for kind in explained]
     found = zip(explained, (sizes.get(key, key) for key in keys), strict=True)
@@ -204,7 +205,7 @@ def attention_kind(sort: Sort, path: str, layers: int, heads: int, query: str, k
     )
 
 
-def answer_port(model: ViT | TextEncoder | SpeechEncoder, task: Task, *axes: str) -> Port:
+def answer_port(model: ViT | PooledViT | TextEncoder | SpeechEncoder, task: Task, *axes: str) -> Port:
     """Return the port of what the head returns."""
     return float_port(NAMES.get(task, "logits"), *axes, model.width)
 

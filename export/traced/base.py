@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from contract.manifest import Kind, Method
+from contract.manifest import POOL, Kind, Method
 from model.methods.attribution import entering
 from model.parts.attention import KeyValue, Maps, MultiHeadAttention, of_each_head, scaled_dot_product, soft
 
@@ -115,6 +115,11 @@ class Traced(nn.Module):
     def entered(self, stack: str) -> Kind:
         """Return the kind of attention whose tokens enter a stack."""
         return next(kind for kind in self.kinds if kind.kind == stack)
+
+    @property
+    def pool(self) -> Kind | None:
+        """The kind of the one vector that attends to the last states, and is answered."""
+        return next((kind for kind in self.kinds if kind.query == POOL), None)
 
     def carried(self, kind: Kind) -> Kind:
         """Return the kind whose keys the rollout and the relevance of a kind have."""

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind
 from export.traced.base import Observed, Traced, values_of
+from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT
-from model.parts.attention import KeyValue
+from model.parts.attention import Context, KeyValue
 from model.parts.attention_variants import along_lines
 from model.parts.cache import recording
 from model.parts.embedding import within
@@ -50,6 +51,25 @@ class TracedViT(Traced):
         recorded: list[KeyValue] = []
         answer, maps = self.model(self.normalize(*inputs), [recording(recorded)] * len(self.model.encoder.blocks))
         return Observed(answer, self.by_kind(maps), [values_of(recorded)])
+
+
+class TracedPooledViT(Traced):
+    """A ViT whose vector attends to its last states: pixels (batch, height, width, channels), uint8 -> the vector."""
+
+    model: PooledViT
+    stacks = ("encoder",)
+
+    def __init__(self, model: PooledViT, kinds: Sequence[Kind], normalize: Normalize) -> None:
+        super().__init__(model, kinds)
+        self.normalize = normalize
+
+    def observe(self, *inputs: Tensor) -> Observed:
+        """Run the model; return its answer, maps and values."""
+        own: list[KeyValue] = []
+        fed: list[KeyValue] = []
+        recalls = [recording(own)] * len(self.model.encoder.blocks)
+        answer, maps = self.model(self.normalize(*inputs), recalls, Context(recall=recording(fed)))
+        return Observed(answer, self.by_kind(maps), [values_of(own), values_of(fed)])
 
 
 class AxialViT(nn.Module):

@@ -1,5 +1,9 @@
-"""Two towers whose vectors are compared, one of pictures and one of texts: CLIP (Radford et al. 2021)."""
+"""Two towers whose vectors are compared: CLIP (Radford et al. 2021), SigLIP (Zhai et al. 2023).
 
+One is of pictures, the other of texts.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +16,7 @@ from model.parts.attention import ALL_VISIBLE, Context, Contexts, Maps, Recall, 
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.embedding import Embedding, Patches
 from model.parts.heads import FirstLinear, Pool, Unit
+from model.parts.pooling import AttentionPool
 
 
 @dataclass(frozen=True)
@@ -56,18 +61,15 @@ class CausalTextEncoder(TextEncoder):
         return self.head(x, visible, *asked), under("encoder", maps)
 
 
-def clip_image(config: ViTConfig, outputs: int) -> ViT:
-    """Compose CLIP's encoder of pictures: patches without a bias, a norm before the blocks, the class token projected.
-
-    `classes` of the sizes is not used: it answers a vector of `outputs` numbers.
-    """
+def clip_image(config: ViTConfig, head: nn.Module) -> ViT:
+    """Compose CLIP's encoder of pictures: patches without a bias, and a norm before the blocks."""
     rows, columns = config.grid
     patches = Patches(config.image, config.channels, config.patch, config.width)
     patches.projection.register_parameter("bias", None)
     positions = nn.Embedding(1 + rows * columns, config.width)
     nn.init.trunc_normal_(positions.weight, std=0.02)
     encoder = NormedStack(config.norm(), config.blocks(PreNormBlock), config.norm())
-    return ViT(patches, positions, encoder, FirstLinear(config.width, outputs, bias=False))
+    return ViT(patches, positions, encoder, head)
 
 
 def clip_text(config: TextEncoderConfig, outputs: int) -> TextEncoder:
@@ -75,6 +77,63 @@ def clip_text(config: TextEncoderConfig, outputs: int) -> TextEncoder:
     embed = Embedding(nn.Embedding(config.vocabulary, config.width), nn.Embedding(config.length, config.width))
     head = Pool("last", nn.Linear(config.width, outputs, bias=False))
     return CausalTextEncoder(embed, Stack(config.blocks(PreNormBlock), config.norm()), head)
+
+
+class PooledViTConfig(ViTConfig):
+    """Sizes of a ViT without a class token."""
+
+    @property
+    def prefix(self) -> int:
+        """How many tokens stand before the first patch: none."""
+        return 0
+
+
+class PooledViT(nn.Module):
+    """Patches, an encoder, and a vector that attends to its last states (Zhai et al. 2022, section 3.2)."""
+
+    def __init__(self, patches: Patches, positions: nn.Module, encoder: Stack, pool: AttentionPool) -> None:
+        super().__init__()
+        self.patches = patches
+        self.positions = positions
+        self.encoder = encoder
+        self.pool = pool
+
+    @property
+    def width(self) -> int:
+        """How many numbers there are for an image."""
+        return self.patches.projection.out_channels
+
+    def forward(
+        self, pixels: Tensor, recalls: Sequence[Recall] | None = None, across: Context = ALL_VISIBLE
+    ) -> tuple[Tensor, Maps]:
+        """Take normalised pixels (batch, channels, height, width) -> vectors, and the maps of encoder and pool.
+
+        `across` is the context in which the pool looks at the last states.
+        """
+        x = self.patches(pixels)  # (batch, patch, width)
+        x, maps = self.encoder(x + self.positions(torch.arange(x.shape[1], device=x.device)), recalls=recalls)
+        pooled, found = self.pool(x, across)
+        return pooled, under("encoder", maps) | under("pool", found)
+
+
+def siglip_image(config: ViTConfig) -> PooledViT:
+    """Compose SigLIP's encoder of pictures, whose vectors are as wide as it is."""
+    rows, columns = config.grid
+    positions = nn.Embedding(rows * columns, config.width)
+    nn.init.trunc_normal_(positions.weight, std=0.02)
+    return PooledViT(
+        Patches(config.image, config.channels, config.patch, config.width),
+        positions,
+        Stack(config.blocks(PreNormBlock), config.norm()),
+        AttentionPool(config.attention(), config.feed_forward(), config.norm()),
+    )
+
+
+def siglip_text(config: TextEncoderConfig, outputs: int) -> TextEncoder:
+    """Compose SigLIP's encoder of texts: its last token, in a text that is filled with padding, projected."""
+    embed = Embedding(nn.Embedding(config.vocabulary, config.width), nn.Embedding(config.length, config.width))
+    head = Pool("last", nn.Linear(config.width, outputs))
+    return TextEncoder(embed, Stack(config.blocks(PreNormBlock), config.norm()), head)
 
 
 class TwoTowers(nn.Module):
@@ -98,7 +157,18 @@ class TwoTowers(nn.Module):
         return scores if self.bias is None else scores + self.bias
 
 
+def siglip(config: TwoTowersConfig) -> TwoTowers:
+    """Compose a SigLIP of the given sizes with freshly initialised weights, as Zhai et al. 2023, section 3.2 begins.
+
+    Raises ValueError if the vectors are not as wide as the encoder of pictures.
+    """
+    if config.outputs != config.image.width:
+        raise ValueError(f"outputs: must be the width of the pictures' encoder, given {config.outputs}")
+    towers = siglip_image(config.image), siglip_text(config.text, config.outputs)
+    return TwoTowers(*towers, scale=math.log(10), bias=-10.0)
+
+
 def clip(config: TwoTowersConfig) -> TwoTowers:
-    """Compose a CLIP of the given sizes with freshly initialised weights; its scale begins at ln(1 / 0.07)."""
-    towers = clip_image(config.image, config.outputs), clip_text(config.text, config.outputs)
-    return TwoTowers(*towers, scale=2.6592)
+    """Compose a CLIP of the given sizes with freshly initialised weights: the class token and the end are projected."""
+    image = clip_image(config.image, FirstLinear(config.image.width, config.outputs, bias=False))
+    return TwoTowers(image, clip_text(config.text, config.outputs), scale=math.log(1 / 0.07))

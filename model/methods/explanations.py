@@ -117,13 +117,17 @@ def relevance_of(weights: Tensor, gradient: Tensor) -> Tensor:
     return (weights * gradient).clamp(min=0).mean(1)
 
 
-def relevance(layers: Sequence[Tensor], included: Tensor, rows: Tensor) -> Tensor:
+def relevance(layers: Sequence[Tensor], included: Tensor, rows: Tensor, pooled: Tensor | None = None) -> Tensor:
     """(I + Ā_L) ... (I + Ā_1) (Chefer et al., ICCV 2021, equation 6), and of it the rows (batch, row, token).
 
     layers (batch, token, token) are Ā, first to last, parallel ones added up (`add_parallel`). A layer that is not
-    `included` (layer) counts as I. `row_vectors` says what rows (batch, row) are.
+    `included` (layer) counts as I. `row_vectors` says what rows (batch, row) are; but where a vector attends to the
+    last states (`pooling.AttentionPool`), a negative index stands for it: one more token, which attends once, behind
+    the last layer, and whose Ā is `pooled` (batch, 1, token).
     """
     joint = row_vectors(rows, layers[0])
+    if pooled is not None:
+        joint = torch.where(rows[..., None] < 0, pooled, joint)
     for index in reversed(range(len(layers))):
         joint = torch.where(included[index], joint + joint @ layers[index], joint)
     return joint

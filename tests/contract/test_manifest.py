@@ -44,6 +44,8 @@ OPTIONAL = {
     "attention.0.windows": [],
     "attention.0.carried": None,
     "attention.0.pooled": "first",
+    "contrast": None,
+    "text.filled": False,
     "generation.num_beams": 1,
     "generation.length_penalty": 1.0,
     "generation.default_new_tokens": None,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from export.pack import replace_folder
+from export.pack import pair_of, replace_folders
 
 
 def test_equal_weights_lie_once_in_the_file_that_the_roles_share(source, graphs, folder):
@@ -21,22 +21,43 @@ def test_equal_weights_lie_once_in_the_file_that_the_roles_share(source, graphs,
 
 
 def test_what_is_there_stays_if_it_cannot_be_replaced_whole(tmp_path, monkeypatch):
-    there, made, old = tmp_path / "1", tmp_path / "made", tmp_path / "old"
-    for folder in (there, made):
-        folder.mkdir()
-        (folder / "manifest.json").write_text(folder.name)
+    """Of two artifacts that belong together, both."""
+    moves = []
+    for name in ("picture", "text"):
+        there, made = tmp_path / name, tmp_path / f".{name}" / "made"
+        for folder in (there, made):
+            folder.mkdir(parents=True)
+            (folder / "manifest.json").write_text(folder.name)
+        moves.append((there, made))
     move = Path.rename
 
-    def interrupted(path, target):
-        if path == made:
-            raise KeyboardInterrupt
-        return move(path, target)
+    def said():
+        return [(there / "manifest.json").read_text() for there, _ in moves]
 
-    monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        replace_folder(there, made, old)
-    assert (there / "manifest.json").read_text() == "1"
-    monkeypatch.undo()
-    assert replace_folder(there, made, old)
-    assert (there / "manifest.json").read_text() == "made"
-    assert not replace_folder(tmp_path / "2", there, tmp_path / "old2")
+    for _, fails in moves:
+
+        def interrupted(path, target, fails=fails):
+            if path == fails:
+                raise KeyboardInterrupt
+            return move(path, target)
+
+        monkeypatch.setattr(Path, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            replace_folders(moves)
+        monkeypatch.undo()
+        assert said() == ["picture", "text"]
+    assert replace_folders(moves) == [True, True]
+    assert said() == ["made", "made"]
+    assert replace_folders([(tmp_path / "2", tmp_path / "text")]) == [False]
+
+
+def test_what_two_artifacts_have_in_common_is_that_of_all_their_files(tmp_path):
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "weights.bin").write_bytes(b"1")
+    known = {pair_of(folders)}
+    for folder in folders:
+        (folder / "weights.bin").write_bytes(b"2")
+        known.add(pair_of(folders))
+    assert len(known) == 3

@@ -134,6 +134,12 @@ class Case:
     that differ from another in names and settings alone are compared as PyTorch computes them."""
     pooling: str | None = None
     """What its folder declares, with vectors of length one; without it, the mean."""
+    tower: str | None = None
+    """Of two towers, which of the checkpoint's: `vision` or `text`."""
+    beside: "Case | None" = None
+    """The case of texts, of the same checkpoint, which is exported with this one of pictures."""
+    pair: str | None = None
+    """The case of pictures whose checkpoint it is."""
 
     @property
     def mask(self) -> str:
@@ -147,6 +153,12 @@ class Case:
             warnings.simplefilter("ignore")
             model = sharpened(self.model.make())
             model.save_pretrained(folder)
+        self._write(folder)
+        if self.beside:
+            self.beside._write(folder)
+
+    def _write(self, folder: Path) -> None:
+        """Write what lies beside the weights."""
         for name, content in self.files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(json.dumps(content))
@@ -346,6 +358,31 @@ def unigrams() -> Tokenizer:
     tokenizer.train_from_iterator([f"{word} {word}s" for word in WORDS.split()], trainer)
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
     return around(tokenizer, "<s>", "</s>")
+
+
+TOWER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "attn_implementation": "eager"}
+TOWER_PARTS: Parts = {"encoder": (r"layers\.\d+\.self_attn", "v_proj", "out_proj")}
+SIGLIP_PARTS: Parts = {**TOWER_PARTS, "cross": ("head.attention", "", "out_proj")}
+END = 3
+"""The token that ends a text of two towers: not 2, where the reference library takes the largest token for the end."""
+
+
+def ended() -> Tokenizer:
+    return around(byte_pairs(), "<s>", "<unk>")
+
+
+def towers(
+    kind: Any, config: Any, text: dict[str, Any], vision: dict[str, Any], parts: Parts = TOWER_PARTS, **options: Any
+) -> Reference:
+    texts = {**TOWER, "intermediate_size": 24, "vocab_size": 300, "max_position_embeddings": 20, **text}
+    pictures = {**TOWER, "hidden_size": 20, "intermediate_size": 28, "image_size": 12, "patch_size": 4, **vision}
+    return Reference(lambda: kind(config(text_config=texts, vision_config=pictures, **options)), parts)
+
+
+def pair(name: str, image: Case, text: Case) -> dict[str, Case]:
+    """Return two cases of one checkpoint, of pictures and of texts, that are exported together."""
+    text = replace(text, pair=name, model=replace(image.model, parts=TOWER_PARTS), exported=image.exported)
+    return {name: replace(image, beside=text), f"{name}-text": text}
 
 
 BERT_TOKENS = {"tokenizer_config.json": {"mask_token": "[MASK]", "model_max_length": 1000000000000000019884624838656}}
@@ -1122,6 +1159,36 @@ CASES = {
         },
         in_languages("deu_Latn", "eng_Latn", "zho_Hans"),
     ),
+    **pair(
+        "clip",
+        Case(
+            towers(
+                T.CLIPModel, T.CLIPConfig, {"eos_token_id": END, "hidden_act": "gelu"}, {"num_attention_heads": 4},
+                projection_dim=10,
+            ),
+            "feature-extraction", processor("CLIPImageProcessor", 12, 12, crop_size=12), tower="vision", exported=True,
+        ),
+        Case(
+            Reference(lambda: None), "feature-extraction",
+            {"tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>"}},
+            ended, tower="text",
+        ),
+    ),
+    **pair(
+        "siglip",
+        Case(
+            towers(
+                T.SiglipModel, T.SiglipConfig, {"projection_size": 20, "max_position_embeddings": 12},
+                {"layer_norm_eps": 1e-3}, SIGLIP_PARTS,
+            ),
+            "feature-extraction", processor("SiglipImageProcessor", 12, 12, resample=2), tower="vision", exported=True,
+        ),
+        Case(
+            Reference(lambda: None), "feature-extraction",
+            {"tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "</s>"}},
+            ended, tower="text",
+        ),
+    ),
     "wav2vec2": Case(speech(T.Wav2Vec2ForCTC), "automatic-speech-recognition", letters()),
     "wav2vec2-stable": Case(
         speech(T.Wav2Vec2ForCTC, **STABLE), "automatic-speech-recognition",
@@ -1159,6 +1226,7 @@ READ = tuple(
 
 def checkpoint_of(name: str) -> Path:
     """Return the folder of a case's checkpoint."""
+    name = CASES[name].pair or name
     return once(f"checkpoint-{name}", CASES[name].save, *READ)
 
 
@@ -1171,10 +1239,12 @@ def source_of(folder: Path, **options: Any) -> Source:
 def source_of_case(name: str) -> Source:
     """Return what the command would export of a case, with its options."""
     given = _parser().parse_args([name, *CASES[name].options])
-    return source_of(checkpoint_of(name), image=given.image_size, task=given.task)
+    source = source_of(checkpoint_of(name), image=given.image_size, task=given.task)
+    return source.partner if CASES[name].pair and source.partner else source
 
 
 def artifact_of(name: str) -> Path:
     """Return the folder of a case's artifact, which the command makes as users would."""
-    given = [checkpoint_of(name), "--name", name, *CASES[name].options]
-    return once(f"family-{name}", export(*given), *READ) / name
+    exported = CASES[name].pair or name
+    given = [checkpoint_of(name), "--name", exported, *CASES[exported].options]
+    return once(f"family-{exported}", export(*given), *READ) / name

@@ -10,14 +10,17 @@ import torch
 from transformers import AutoFeatureExtractor
 
 from contract.artifact import read_artifact
-from contract.manifest import FUSIONS, GRAPH_METHODS
+from contract.manifest import FUSIONS, GRAPH_METHODS, POOL
 from export.bundled import SOURCES
 from model.vocabularies import START, encode
-from tests.samples.checkpoints import CASES, CHOSEN, EXPORTED, checkpoint_of, reference
+from tests.samples.checkpoints import CASES, CHOSEN, END, EXPORTED, checkpoint_of, reference
+from tests.samples.towers import Tower
 
 BUNDLED = ("digits", "dates")
 TOLERANCE = 1e-5
 LENGTHS = np.array([11, 1, 7, 3, 9, 5, 10, 2])
+ENDED = ("clip",)
+"""Families whose answer is that of the token that ends a text, wherever it stands."""
 WRITTEN = (
     "Wednesday, 23 September 1998", "3/4/21", "12th of May 2007", "jan 9", "2020-02-29", "the 1st of July, '76",
     "31.12.1999", "may 2003",
@@ -119,13 +122,15 @@ class Model:
         for kind in self.manifest.attention:
             batch, _, _, keys = seen.weights[kind.kind][0].shape
             for name, indices in zip(("layers", "rows", "heads"), asked.get(kind.kind, ([0], [], [])), strict=True):
-                feed[f"{kind.kind}.{name}"] = np.array(indices, np.int64)
+                feed[f"{kind.name}.{name}"] = np.array(indices, np.int64)
             none = np.zeros((batch, keys), bool)
-            feed[f"{kind.kind}.discard"] = np.array(discard)
-            feed[f"{kind.kind}.sinks"] = np.array(sinks, np.float32)
-            feed[f"{kind.kind}.after"] = np.array(after, np.int64)
-            feed[f"{kind.kind}.special"] = none if special is None else special[kind.kind]
-        return self.run("attention", feed)
+            feed[f"{kind.name}.discard"] = np.array(discard)
+            feed[f"{kind.name}.sinks"] = np.array(sinks, np.float32)
+            feed[f"{kind.name}.after"] = np.array(after, np.int64)
+            feed[f"{kind.name}.special"] = none if special is None else special[kind.kind]
+        sorts = {kind.name: kind.kind for kind in self.manifest.attention}  # a pool is a sort of cross-attention
+        found = self.run("attention", feed).items()
+        return {".".join((sorts.get((own := name.split("."))[0], own[0]), *own[1:])): array for name, array in found}
 
 
 def draw(described, ports, batch, *, whole=False):
@@ -153,10 +158,14 @@ def draw(described, ports, batch, *, whole=False):
         target = np.array([[START, *encode(date)] for date in dates])
     else:
         lengths = np.full(batch, LENGTHS[0]) if whole else LENGTHS[:batch]
+        if described.text.filled:
+            lengths = np.full(batch, described.text.max_tokens)
         made_by = described.made_by
         vocabulary = int(made_by.get("target_vocabulary", made_by["vocabulary"]))
         source = rng.integers(6, int(made_by["vocabulary"]), (batch, lengths.max()))
         target = rng.integers(6, vocabulary, (batch, TARGET))
+    if described.family in ENDED:
+        source[np.arange(batch), lengths - 1] = END
     feed = {
         "source": source,
         "source_visible": np.arange(lengths.max()) < lengths[:, None],
@@ -226,6 +235,8 @@ LAST_NORM = r"^(model\.)?(final_)?norm$|^(roberta_prelayernorm\.)?LayerNorm$|^ro
 def of_checkpoint(name, described):
     """The reference library, its values caught as they are projected; a manifest or a source describes the model."""
     theirs = reference(checkpoint_of(name))
+    if CASES[name].tower:
+        theirs = Tower(theirs, CASES[name].tower)
     heads = {kind.kind: kind.heads for kind in described.attention}
     modules = dict(theirs.named_modules())
     caught = {kind: [] for kind in heads}  # of each layer, though layers may share a module
@@ -240,7 +251,7 @@ def of_checkpoint(name, described):
         return hook
 
     for kind, (path, value, joined) in CASES[name].model.parts.items():
-        for attention in [name for name in modules if re.search(rf"(^|\.){path}$", name)]:
+        for attention in [name for name in modules if value and re.search(rf"(^|\.){path}$", name)]:
             weight = modules[f"{attention}.{joined}"].weight.detach().numpy()
             projection = weight if described.family == "gpt2" else weight.T
             modules[f"{attention}.{value}"].register_forward_hook(catch(kind, projection))
@@ -256,11 +267,13 @@ def of_checkpoint(name, described):
         if "encoder" in heads and "decoder" in heads:
             stacks = (out.encoder_attentions, out.decoder_attentions, out.cross_attentions)
         else:
-            stacks = (out.attentions,)
+            stacks = (out.attentions, theirs.pooled) if "cross" in heads else (out.attentions,)
+        if "cross" in heads and len(stacks) == 2:
+            caught["cross"] = [(theirs.values[0], theirs.pool.attention.out_proj.weight.detach().numpy().T)]
         weights = {kind: list(stack) for kind, stack in zip(heads, stacks, strict=True)}
         values, joining = ({kind: [one[part] for one in caught[kind]] for kind in heads} for part in (0, 1))
         more = ({"boxes": out.pred_boxes}, len(described.labels)) if described.detection else ()
-        states = [] if len(stacks) > 1 else list(out.hidden_states[1:])
+        states = [] if len(stacks) > 2 else list(out.hidden_states[1:])
         states[-1:] = before_norm or states[-1:]
         return Seen(feed, _answer(name, described, out, feed), weights, values, joining, *more, states=states)
 
@@ -316,7 +329,7 @@ def heard_by(name, rule, given):
 
 def _answer(name, described, out, feed):
     if described.task == "feature-extraction":
-        if out.get("pooler_output") is not None and (described.image or described.sound):
+        if CASES[name].tower or (out.get("pooler_output") is not None and (described.image or described.sound)):
             return out.pooler_output
         if described.image:
             return UNPOOLED.get(name, lambda states: states[:, 0])(out.last_hidden_state)
@@ -426,10 +439,10 @@ def targets(model, seen):
         of_tokens = model.manifest.task in EVERY_TOKEN
         lengths = seen.feed["source_visible"].sum(1) if of_tokens else middle[0]
         feed["position"] = rng.permutation(np.arange(batch)) % lengths
-    if len(model.manifest.attention) == 1:
-        (kind,) = model.manifest.attention
+    if len(model.manifest.attention) == 1 or model.manifest.attention[-1].query == POOL:
+        kind = model.manifest.attention[0]
         feed["rows"] = rng.integers(0, model.lengths(kind, seen)[:, None], (batch, 4))
-        feed["rows"][:, 0] = 0
+        feed["rows"][:, 0] = 0 if len(model.manifest.attention) == 1 else -1
         if middle and kind.kind == "decoder":
             feed["rows"][:, 1] = feed["position"]
         feed[f"{kind.kind}.layers"] = np.arange(len(kind.maps))

@@ -72,6 +72,7 @@ IMAGE = {
     "width": 96,
     "generation": None,
     "detection": None,
+    "contrast": None,
     "explained": "fp32",
     "best": {
         "method": "rollout",
@@ -103,6 +104,7 @@ TEXT = {
             "max_tokens": 96,
             "mask": 7,
             "padding": 0,
+            "filled": False,
             "prompts": {"query": "query: "},
             "default_prompt": None,
             "decoder_start": 2,
@@ -185,6 +187,7 @@ TEXT = {
         "memory": ["memory.0.key"],
     },
     "detection": None,
+    "contrast": None,
     "explained": None,
     "best": None,
     "made_by": {},

@@ -19,6 +19,7 @@ from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.image import image_model
 from model.architectures.swin import SwinConfig
+from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT, ViTConfig, vit
 from model.parts.blocks import PreNormBlock
 
@@ -170,7 +171,7 @@ class VisionTransformerFamily(ImageFamily[C]):
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Interpolate the position embeddings to the grid of the image that is exported for."""
-        assert isinstance(module, ViT)  # noqa: S101 # for the type checker
+        assert isinstance(module, ViT | PooledViT)  # noqa: S101 # for the type checker
         trained, patch = sides(config.image_size), sides(config.patch_size)
         before = trained[0] // patch[0], trained[1] // patch[1]
         after = module.patches.image[0] // patch[0], module.patches.image[1] // patch[1]

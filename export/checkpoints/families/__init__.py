@@ -25,6 +25,7 @@ TEXTS: tuple[Task, ...] = (
     "feature-extraction",
 )
 UNASKED = tuple(task for task in TEXTS if task != "question-answering")
+VECTORS: tuple[Task, ...] = ("feature-extraction",)
 CONTINUED: tuple[Task, ...] = ("text-generation",)
 SPEECH: tuple[Task, ...] = ("automatic-speech-recognition", "audio-classification", "feature-extraction")
 SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
@@ -47,6 +48,7 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **{name: (name, UNASKED) for name in ("nomic_bert", "gte", "eurobert")},
     "new": ("gte", UNASKED),
     **dict.fromkeys(("roberta-prelayernorm", "xlm-roberta-xl"), ("roberta_prelayernorm", TEXTS)),
+    **{name: (name, VECTORS) for name in ("clip", "siglip")},
     "gpt2": ("gpt2", CONTINUED),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
     "whisper": ("whisper", ("automatic-speech-recognition",)),

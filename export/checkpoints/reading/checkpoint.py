@@ -99,7 +99,12 @@ class Checkpoint:
             within = "" if file.parent == self.folder else f"{file.parent.name}/"
             with _open(file) as weights:
                 for name in weights.keys():  # noqa: SIM118 # it is no dict
-                    yield within + name.removeprefix(self.wrapper), weights.get_tensor(name)
+                    if (known := within + name.removeprefix(self.wrapper)) in self.tensors:
+                        yield known, weights.get_tensor(name)
+
+    def only(self, belongs: Callable[[str], bool]) -> "Checkpoint":
+        """Return the checkpoint with those of its tensors alone that belong, by their names."""
+        return dataclasses.replace(self, tensors={name: at for name, at in self.tensors.items() if belongs(name)})
 
     def with_folders(self, paths: Iterable[str]) -> "Checkpoint":
         """Return the checkpoint with the tensors of folders in it: `2_Dense/linear.weight`. Raises CheckpointError."""

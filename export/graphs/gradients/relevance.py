@@ -38,7 +38,8 @@ def relevance_graph(base: onnx.ModelProto, plan: Plan, traced: Traced) -> onnx.M
         _bimodal_relevance(b, plan, layers)
     else:
         kind, length = traced.kinds[0], b.length(traced.kinds[0].maps[0], 3)
-        joint = row_vectors(b, kind, "rows", length)  # (batch, row, key)
+        pooled = layers[traced.pool.name][0] if traced.pool else None  # (batch, 1, key)
+        joint = row_vectors(b, kind, "rows", length, pooled)  # (batch, row, key)
         for included, layer in reversed(sum_parallel(b, kind, layers[kind.name])):
             joint = b.op("Where", included, b.op("Add", joint, b.op("MatMul", joint, layer)), joint)
         b.output(kind.name, joint, FLOAT, plan.outputs[1].axes)

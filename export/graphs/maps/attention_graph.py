@@ -29,7 +29,7 @@ def attention_graph(base: onnx.ModelProto, plan: Plan, traced: Traced, image: Im
         b.output(kind.name, maps.maps(axes[kind.name]), FLOAT, axes[kind.name])
         name = f"{kind.name}.diagnostics"
         b.output(name, maps.diagnostics(), FLOAT, axes[name])
-        if kind.compares_states:
-            states = f"{kind.name}.states"
-            b.output(states, states_after_layers(b, traced), FLOAT, axes[states])
+    for kind in (one for one in traced.kinds if one.compares_states):
+        states = f"{kind.name}.states"
+        b.output(states, states_after_layers(b, traced), FLOAT, axes[states])
     return prune(graph, plan)

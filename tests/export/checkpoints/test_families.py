@@ -7,6 +7,7 @@ import pytest
 from pydantic_core import PydanticUndefined
 
 from contract.artifact import read_artifact
+from export.checkpoints.building.tower_family import TwoTowers
 from export.checkpoints.families import FAMILIES, LISTED
 from export.checkpoints.reading.config import ACTIVATIONS
 from export.checkpoints.reading.tokenizers.classes import CLASSES as ROWS
@@ -76,11 +77,15 @@ def test_the_defaults_of_a_configuration_are_those_of_the_reference_library(name
     """A folder may leave out what is the default. None is ours where other keys or the weights say it."""
     from transformers import CONFIG_MAPPING
 
-    theirs, fields = CONFIG_MAPPING["gte" if name == "new" else name](), FAMILIES[name].config.model_fields
-    ours = {field: info.default for field, info in fields.items() if hasattr(theirs, field)}
-    ours = {field: default for field, default in ours.items() if default not in (None, PydanticUndefined)}
-    assert len(ours) > 6
-    for field, default in ours.items():
-        wanted = getattr(theirs, field)
-        wanted = ACTIVATIONS.get(wanted, wanted) if field in ("activation_function", "hidden_act") else wanted
-        assert default == (tuple(wanted) if isinstance(wanted, list) else wanted), field
+    theirs, family = CONFIG_MAPPING["gte" if name == "new" else name](), FAMILIES[name]
+    configured = [(theirs, family.config)]
+    if isinstance(family, TwoTowers):
+        configured = [(theirs.vision_config, family.image.config), (theirs.text_config, family.text.config)]
+    for config, own in configured:
+        ours = {field: info.default for field, info in own.model_fields.items() if hasattr(config, field)}
+        ours = {field: default for field, default in ours.items() if default not in (None, PydanticUndefined)}
+        assert len(ours) > 6
+        for field, default in ours.items():
+            wanted = getattr(config, field)
+            wanted = ACTIVATIONS.get(wanted, wanted) if field in ("activation_function", "hidden_act") else wanted
+            assert default == (tuple(wanted) if isinstance(wanted, list) else wanted), field

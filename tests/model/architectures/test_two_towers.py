@@ -1,15 +1,20 @@
 """Two towers against their equations in float64 numpy."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 
 from model.architectures.text_encoder import TextEncoderConfig
-from model.architectures.two_towers import TwoTowersConfig, clip
+from model.architectures.two_towers import PooledViTConfig, TwoTowersConfig, clip, siglip
 from model.architectures.vit import ViTConfig
 from tests.samples.attention_reference import (
     assert_same,
     assert_same_maps,
+    attention,
     encoder_block,
+    feed_forward,
     layer_norm,
     linear,
     randn,
@@ -41,14 +46,18 @@ def blocks(w, tower, x, visible=None):
     return layer_norm(w, f"{tower}.encoder.norm", x, 0.1), maps
 
 
-def of_picture(w, pixels):
-    """Patches without a bias, a class token, positions, a norm, blocks, a norm, and the class token projected."""
+def patches(w, pixels):
     kernel = w["image.patches.projection.weight"].reshape(CONFIG.image.width, -1)
     cells = [(row, column) for row in range(0, 4, 2) for column in range(0, 6, 2)]
     cut = [
         pixels[:, :, row : row + 2, column : column + 2].reshape(len(pixels), -1) @ kernel.T for row, column in cells
     ]
-    x = np.concatenate((np.tile(w["image.class_token"], (len(pixels), 1, 1)), np.stack(cut, 1)), axis=1)
+    return np.stack(cut, 1)
+
+
+def of_picture(w, pixels):
+    """Patches without a bias, a class token, positions, a norm, blocks, a norm, and the class token projected."""
+    x = np.concatenate((np.tile(w["image.class_token"], (len(pixels), 1, 1)), patches(w, pixels)), axis=1)
     x = layer_norm(w, "image.encoder.before", x + w["image.positions.weight"], 0.1)
     x, maps = blocks(w, "image", x)
     return linear(w, "image.head", x[:, 0]), maps
@@ -76,6 +85,34 @@ def test_both_towers_and_their_scores_are_their_equations():
     assert_same_maps({name: found[:, :, :3] for name, found in maps.items()}, {n: f[:, :, :3] for n, f in read.items()})
     cosines = pictures @ texts.T / np.linalg.norm(pictures, axis=1)[:, None] / np.linalg.norm(texts, axis=1)
     assert_same(model(pixels, SOURCE, VISIBLE), np.exp(1.5) * cosines)
+
+
+def test_a_siglip_is_its_equations():
+    """Zhai et al. 2022, section 3.2, of pictures; of texts nothing is hidden, and the last token is projected."""
+    config = replace(
+        CONFIG, image=PooledViTConfig((4, 6), 3, patch=(2, 2), width=12, hidden=20, classes=0, **SIZES), outputs=12
+    )
+    model, pixels = sharpen(siglip(config)), randn(3, 3, 4, 6)
+    w, whole = weights_of(model, "siglip"), torch.ones_like(VISIBLE)
+    w = {name.removeprefix("siglip."): array for name, array in w.items()}
+    x = patches(w, pixels.numpy()) + w["image.patches.projection.bias"] + w["image.positions.weight"]
+    x, seen = blocks(w, "image", x)
+    found, weights = attention(w, "image.pool.attention", 2, np.tile(w["image.pool.probe"], (3, 1, 1)), x)
+    pictures = found + feed_forward(
+        w, "image.pool.feed_forward", layer_norm(w, "image.pool.norm", found, 0.1), quick_gelu
+    )
+    ours, maps = model.image(pixels)
+    assert_same(ours, pictures[:, 0])
+    assert_same_maps(maps, seen | {"pool.attention": weights})
+    y, read = blocks(w, "text", w["text.embed.tokens.weight"][SOURCE] + w["text.embed.positions.weight"][:5])
+    ours, maps = model.text(SOURCE, whole)
+    texts = linear(w, "text.head.behind", y[:, -1])
+    assert_same(ours, texts)
+    assert_same_maps(maps, read)
+    cosines = pictures[:, 0] @ texts.T / np.linalg.norm(pictures[:, 0], axis=1)[:, None] / np.linalg.norm(texts, axis=1)
+    assert_same(model(pixels, SOURCE, whole), np.exp(w["scale"]) * cosines + w["bias"])
+    with pytest.raises(ValueError, match="outputs: must be the width of the pictures' encoder, given 10"):
+        siglip(replace(config, outputs=10))
 
 
 def test_padding_of_a_text_changes_nothing():

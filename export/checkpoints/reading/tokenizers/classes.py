@@ -14,6 +14,7 @@ from export.checkpoints.reading.tokenizers.vocabulary_files import (
     SETTINGS_FILE,
     WORDS,
     Builder,
+    clip,
     gpt2,
     mpnet,
     roberta,
@@ -30,6 +31,10 @@ ROBERTA_SPECIALS = {
     "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
     "cls_token": "<s>", "mask_token": "<mask>",
 }  # fmt: skip
+CLIP_SPECIALS = {
+    "bos_token": "<|startoftext|>",
+    **dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>"),
+}
 T5_SPECIALS = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 DEBERTA_SPECIALS = {"bos_token": "[CLS]", "eos_token": "[SEP]", **BERT_SPECIALS}
 ALBERT_SPECIALS = DEBERTA_SPECIALS | {"unk_token": "<unk>", "pad_token": "<pad>"}
@@ -81,6 +86,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
         spaced_mask=False,
         build=gpt2,
     ),
+    "CLIPTokenizer": _bytes("clip", specials=CLIP_SPECIALS, spaced_mask=False, typed=False, build=clip),
     "MPNetTokenizer": _words("mpnet", specials=ROBERTA_SPECIALS | {"unk_token": "[UNK]"}, build=mpnet),
     "ElectraTokenizer": _words(),
     "MobileBertTokenizer": _words(),
@@ -98,6 +104,7 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "PegasusTokenizer": _pieces(pieces.PEGASUS, "pegasus", specials=T5_SPECIALS | {"mask_token": "<mask_2>"}),
     "MBartTokenizer": _pieces(pieces.MBART, "mbart", spaced_mask=True),
     "MBart50Tokenizer": _pieces(pieces.MBART50, spaced_mask=True),
+    "SiglipTokenizer": _pieces(pieces.SIGLIP, "siglip", specials=T5_SPECIALS | {"pad_token": "</s>"}, typed=False),
     "WhisperTokenizer": TokenizerClass(splits="as saved", typed=False),
     "PreTrainedTokenizerFast": TokenizerClass(splits="as saved", typed=False),
     "TokenizersBackend": TokenizerClass(splits="as saved", typed=False),

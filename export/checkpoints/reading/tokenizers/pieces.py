@@ -4,6 +4,8 @@ The reference library takes the pieces of a unigram model (Kudo, 2018) with thei
 texts are normalised and split, and which tokens stand around them, its class says, whatever the model says of spaces.
 """
 
+import re
+import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -169,6 +171,13 @@ def _at_punctuation(settings: Settings) -> list[pre_tokenizers.PreTokenizer]:
     return [pre_tokenizers.Punctuation(behavior="isolated")] if settings.get("split_by_punct", False) else []
 
 
+def _siglip(characters: Steps, settings: Settings) -> Steps:
+    """Leave out punctuation, and spaces around a text, before the model's map of characters and behind it."""
+    punctuation = normalizers.Replace(Regex(f"[{re.escape(string.punctuation)}]"), "")
+    spaces = [normalizers.Replace(Regex(rf"[\s{SPACE}]+"), " "), normalizers.Strip()]
+    return [*_lower(settings, default=True), punctuation, *spaces, *characters, *spaces]
+
+
 def _nowhere(settings: Settings) -> list[pre_tokenizers.PreTokenizer]:
     return []
 
@@ -195,6 +204,7 @@ PEGASUS = PieceClass(
     _pegasus_steps,
     _nowhere,
 )
+SIGLIP = PieceClass(SPIECE, T5_ENDS, normalize=_siglip, split=_nowhere)
 MBART = PieceClass(BPE_MODEL, MBART_ENDS, _fairseq(*MBART_LANGUAGES), lambda *_: [*MBART_LANGUAGES], lambda *_: [])
 MBART50 = PieceClass(
     BPE_MODEL, MBART50_ENDS, _fairseq(*MBART50_LANGUAGES), lambda *_: [*MBART50_LANGUAGES], _without_runs, _nowhere

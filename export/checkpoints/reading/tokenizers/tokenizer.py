@@ -230,14 +230,15 @@ def max_text_tokens(checkpoint: Checkpoint, *limits: int | None) -> int:
 
 
 def special_token(checkpoint: Checkpoint, tokenizer: Tokenizer, name: str) -> int | None:
-    """Return the index of a special token: by its declared name, as `config.json` has it, or by its usual names.
+    """Return the index of a special token: by its declared name, as `config.json` or its class has it, or a usual one.
 
     None if the tokenizer holds none of them.
     """
-    files = [checkpoint.json(file) for file in (SETTINGS_FILE, "special_tokens_map.json")]
+    files: list[Mapping[str, Any]] = [checkpoint.json(file) for file in (SETTINGS_FILE, "special_tokens_map.json")]
     configured = checkpoint.config.get(f"{name}_id")
     if type(configured) is int and configured >= 0:
         files.append({name: tokenizer.id_to_token(configured)})
+    files.append(row_of(class_name(checkpoint)).specials)
     for token in (*(file.get(name) for file in files), *USUAL_NAMES[name]):
         text = token.get("content") if isinstance(token, dict) else token
         index = tokenizer.token_to_id(text) if isinstance(text, str) else None

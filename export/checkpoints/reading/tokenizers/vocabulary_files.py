@@ -1,14 +1,14 @@
 """What builds a tokenizer of `vocab.txt`, or of `vocab.json` and `merges.txt`.
 
-They are WordPiece (BERT, DistilBERT) and byte-level BPE (GPT-2, RoBERTa, BART), put together as the converters of the
-transformers library do. Special tokens are read from `tokenizer_config.json`, `special_tokens_map.json` and
+They are WordPiece (BERT, DistilBERT) and byte-level BPE (GPT-2, RoBERTa, BART, CLIP), put together as the converters of
+the transformers library do. Special tokens are read from `tokenizer_config.json`, `special_tokens_map.json` and
 `added_tokens.json`; what these do not name is what the class of tokenizer has by default.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from export.checkpoints.reading.checkpoint import MAX_JSON_BYTES, Checkpoint
 from export.errors import TokenizerError
@@ -59,8 +59,18 @@ def mpnet(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Special
     return tokenizer
 
 
-def _byte_pairs(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
-    """Build the tokenizer of GPT-2 (Radford et al. 2019) without what stands around a text: bytes, joined by rules."""
+def _byte_pairs(
+    checkpoint: Checkpoint,
+    settings: Mapping[str, Any],
+    specials: Specials,
+    *,
+    last: str = "",
+    unknown: str | None = None,
+) -> Tokenizer:
+    """Build the tokenizer of GPT-2 (Radford et al. 2019) without what stands around a text: bytes, joined by rules.
+
+    The last piece of a word ends in `last`; `unknown` stands for what the vocabulary lacks.
+    """
     merges = [tuple(line.split(" ")) for line in _lines(checkpoint, MERGES) if line and not line.startswith("#version")]
     if odd := [merge for merge in merges if len(merge) != 2]:
         raise TokenizerError(f"{MERGES}: a line must hold two pieces, given {' '.join(odd[0])[:64]!r}")
@@ -68,7 +78,8 @@ def _byte_pairs(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: S
     if not all(type(index) is int for index in vocabulary.values()):
         raise TokenizerError(f"{PAIRS}: must map pieces to whole numbers")
     pairs = [(one, other) for one, other in merges]
-    tokenizer = Tokenizer(models.BPE(vocabulary, pairs, continuing_subword_prefix="", end_of_word_suffix=""))
+    around = {"continuing_subword_prefix": "", "end_of_word_suffix": last}
+    tokenizer = Tokenizer(models.BPE(vocabulary, pairs, unk_token=unknown, **around))
     spaced = bool(settings.get("add_prefix_space", False))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
     tokenizer.decoder = decoders.ByteLevel()
@@ -99,6 +110,26 @@ def roberta(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Speci
         _placed(tokenizer, first),
         trim_offsets=settings.get("trim_offsets", True),
         add_prefix_space=bool(settings.get("add_prefix_space", False)),
+    )
+    return tokenizer
+
+
+CLIP_WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+"""What a text is split into, after which it is cut into bytes."""
+
+
+def clip(checkpoint: Checkpoint, settings: Mapping[str, Any], specials: Specials) -> Tokenizer:
+    """Build the tokenizer of CLIP (Radford et al. 2021): words in lower case, whose last piece ends in `</w>`."""
+    last, first, unknown = (specials[role].content for role in ("eos_token", "bos_token", "unk_token"))
+    tokenizer = _byte_pairs(checkpoint, {**settings, "add_prefix_space": False}, specials, last="</w>", unknown=unknown)
+    spaces = normalizers.Replace(Regex(r"\s+"), " ")
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
+    ends = [decoders.ByteLevel(), decoders.Replace("</w>", " "), decoders.Replace(Regex("^ +| +$"), "")]
+    tokenizer.decoder = decoders.Sequence(ends)
+    words = pre_tokenizers.Split(Regex(CLIP_WORDS), behavior="removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.post_processor = processors.RobertaProcessing(
+        _placed(tokenizer, last), _placed(tokenizer, first), trim_offsets=False, add_prefix_space=False
     )
     return tokenizer
 

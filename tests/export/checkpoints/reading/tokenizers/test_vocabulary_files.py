@@ -58,6 +58,20 @@ def byte_pairs(folder, specials=("<s>", "<pad>", "</s>", "<unk>", "<mask>")):
     tokenizer.model.save(str(folder))
 
 
+def byte_pairs_of_words(folder):
+    """CLIP's: the last piece of a word is another than the same letters within one."""
+    words = re.compile(r"\w+|[^\s\w]+")
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=800, show_progress=False, end_of_word_suffix="</w>", initial_alphabet=alphabet,
+        special_tokens=["<|startoftext|>", "<|endoftext|>", *(f"{letter}</w>" for letter in sorted(alphabet))],
+    )  # fmt: skip
+    tokenizer.train_from_iterator([word.lower() for text in TEXTS for word in words.findall(text)] * 2, trainer)
+    tokenizer.model.save(str(folder))
+
+
 MASK = {
     "content": "<mask>", "lstrip": True, "rstrip": False, "single_word": False, "normalized": False, "__type": "AddedToken",
 }  # fmt: skip
@@ -78,6 +92,7 @@ CASES = {
     "roberta": ("roberta", byte_pairs, {}, {"mask_token": MASK}),
     "roberta that begins with a space": ("roberta", byte_pairs, {}, {"add_prefix_space": True, "mask_token": MASK}),
     "bart": ("bart", byte_pairs, {}, {"tokenizer_class": "BartTokenizer", "mask_token": MASK}),
+    "clip": ("clip", byte_pairs_of_words, {}, {}),
     "gpt2": ("gpt2", byte_pairs, GPT2, {}),
     "gpt2 that begins with a space": ("gpt2", byte_pairs, GPT2, {"add_prefix_space": True}),
 }  # fmt: skip
