@@ -118,6 +118,11 @@ def read_artifact(folder: Path, copy: Path | None = None, shared: Path | None = 
     return Artifact(folder, manifest, copy)
 
 
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a folder, of which nothing else is checked. Raises ArtifactError."""
+    return _parse_manifest(folder / MANIFEST, _read_manifest(folder / MANIFEST))
+
+
 def read_copy(folder: Path, copy: Path) -> Artifact:
     """Return an artifact that `read_artifact` has checked and copied, in this process or in another."""
     return Artifact(folder.absolute(), _parse_manifest(folder / MANIFEST, _read_manifest(copy / MANIFEST)), copy)

@@ -147,8 +147,8 @@ def find_ready(state: State, name: str, endpoint: str, kind: type[S]) -> S:
 
 def check_ready(served: ServedModel) -> None:
     """Raise NotReady if a model cannot run yet, or can no longer run."""
-    if not served.ready:
-        raise NotReady(f"model: {NOT_READY[served.state]}", seconds=1)
+    if failing := next((one for one in served.together if one.state != "ready"), None):
+        raise NotReady(f"model: {NOT_READY[failing.state]}", seconds=1)
 
 
 def narrowed(served: ServedModel, kind: type[S]) -> S:
@@ -161,5 +161,5 @@ def narrowed(served: ServedModel, kind: type[S]) -> S:
 async def answer(request: Request, state: State, served: ServedModel, work: Coroutine[Any, Any, Response]) -> Response:
     """Answer within the deadline; the model is in use until then. Raises TooSlow."""
     exchange_of(request.scope).model = served.manifest.name
-    with served.uses.used():
+    with served.used():
         return await answer_in_time(request, work, state.settings.request_seconds)

@@ -23,6 +23,8 @@ class OtherInput:
     """An encoded image, or a text."""
     truncate: bool
     """True if the end of a text that is too long is cut off."""
+    served: ServedModel
+    """The model that takes it: the one that is asked, or its partner."""
 
 
 async def read_others(call: Call[ServedModel], *, truncate: bool) -> list[OtherInput]:
@@ -45,13 +47,15 @@ async def _read(call: Call[ServedModel], against: Against, *, truncate: bool) ->
     """
     state, value = call.state, str(against.value)
     if against.name == "image":
-        return OtherInput("image", await decode_file(IMAGE, "against", value, state.settings), truncate)
+        image = await decode_file(IMAGE, "against", value, state.settings)
+        return OtherInput("image", image, truncate, call.served.taking([image]))
     if against.name == "text":
         first = call.inputs[0]
         text = Prompted(value, first.prompt) if isinstance(first, Prompted) else value
-        return OtherInput("text", text, truncate)
+        return OtherInput("text", text, truncate, call.served.taking([text]))
     stored = await find_earlier(state.store, value, call.exchange.key_name)
-    if stored is None or not could_answer(call.served, stored):
+    served = next((one for one in call.served.together if stored and could_answer(one, stored)), None)
+    if stored is None or served is None:
         seconds = f"{state.settings.keep_seconds:g}"
         raise NotFound(
             f"against: id must be of a request to this model that was answered, at most {seconds} seconds ago, "
@@ -59,4 +63,8 @@ async def _read(call: Call[ServedModel], against: Against, *, truncate: bool) ->
         )
     if (count := len(stored.inputs)) > 1:
         raise Unacceptable(f"against: id must be of one input, given a request of {count}; ID.0 is that of the first")
-    return OtherInput("id", stored.inputs[0], stored.truncate)
+    if served is not call.served and call.query and call.query.by_states:
+        raise Unacceptable(
+            "against: id must be of an input of this model, whose states are compared, given its partner's"
+        )
+    return OtherInput("id", stored.inputs[0], stored.truncate, served)

@@ -7,10 +7,10 @@ from typing import TypeAlias, TypeVar
 
 from starlette.responses import Response
 
-from service.answering.call import Answered, Call
+from service.answering.call import Answered, Call, narrowed
 from service.answering.embedding_options import with_options
 from service.answering.in_time import in_time
-from service.answering.modalities import PendingInput, permit_decoding
+from service.answering.modalities import PendingInput, modality_of, permit_decoding
 from service.answering.other_input import OtherInput, read_others
 from service.batching.fair_queue import Caller
 from service.concurrency import together
@@ -26,6 +26,7 @@ from service.repository.explaining.explain import Other, explain, other_of, rath
 from service.repository.explaining.subjects import evaluation_cost
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction, ServedModel
+from service.state import State
 from service.store.stored_request import StoredRequest
 
 T = TypeVar("T")
@@ -51,9 +52,11 @@ async def predict(
     truncate, windows = _cuts(options)
     compared = await read_others(call, truncate=truncate)
     caller = call.caller(options)
-    pending = await _prepare(call, query, compared, caller, truncate=truncate, windows=windows)
-    lengths = _lengths_of_runs(query, [one.lengths for one in pending], len(pending) - len(compared))
-    opposite = [pending.pop() for _ in compared][::-1]
+    own = [one for one in compared if one.served is served]
+    pending = await _prepare(call, query, own, caller, truncate=truncate, windows=windows)
+    lengths = _lengths_of_runs(query, [one.lengths for one in pending], len(pending) - len(own))
+    opposite = [pending.pop() for _ in own][::-1]
+    across = [(one, await _prepare_across(state, one)) for one in compared if one.served is not served]
     targets = [query.count_targets(one.get("masked", 1)) if query else 1 for one in lengths]
     if query:
         over = opposite[0].lengths if opposite and query.by_states else None
@@ -84,8 +87,9 @@ async def predict(
         return await state.present(served.manifest.name, served.prediction_budget, show, prediction)
 
     admitted = _admitted(served, query, lengths, targets, opposite, caller)
-    with admitted, permit_decoding(pending, caller):
-        other = await _run_on(served, opposite, [one.name for one in compared], query, caller)
+    beside = _admitted_across(across, query, len(pending), caller)
+    with admitted, beside, permit_decoding(pending, caller):
+        other = await _run_on(compared, [*zip(own, opposite, strict=True), *across], query, caller)
         results = await together(answer(one, count, other) for one, count in zip(pending, targets, strict=False))
         answer_id = await keep(call, _stored(call, options, truncate=truncate, windows=windows))
         done = await respond(Answered(answer_id, results, pending, compared[0].given if compared else None))
@@ -134,18 +138,45 @@ async def _prepare(
     return [*call.prepared, *fresh]
 
 
+async def _prepare_across(state: State, other: OtherInput) -> PendingInput:
+    """Return what a call's inputs are compared with, of the partner of their model."""
+    (found,) = await modality_of(other.served).prepare(state, [other.given], [other.truncate], count=0)
+    return found
+
+
+@contextlib.contextmanager
+def _admitted_across(
+    across: Sequence[tuple[OtherInput, PendingInput]], query: AttentionQuery | None, count: int, caller: Caller
+) -> Iterator[None]:
+    """Hold what the partner's runs cost: one on each input, and the explanations of its side. Raises Busy."""
+    with contextlib.ExitStack() as permits:
+        for other, one in across:
+            partner = narrowed(other.served, Predictor)
+            costs = [partner.cost([one.lengths])]
+            if query and query.options.sides == "both":
+                partner.check_run(query, [one.lengths])
+                costs.append(partner.cost([one.lengths] * count, query, [query.runs] * count))
+            for queue, cost in costs:
+                permits.enter_context(queue.permit(cost, caller))
+            permits.enter_context(permit_decoding([one], caller))
+        yield
+
+
 async def _run_on(
-    served: Predictor,
-    opposite: Sequence[PendingInput],
-    names: Sequence[str],
+    compared: Sequence[OtherInput],
+    prepared: Sequence[tuple[OtherInput, PendingInput]],
     query: AttentionQuery | None,
     caller: Caller,
 ) -> Other | None:
-    """Return the other input that each is compared with, once the model has run on it; None without one."""
+    """Return the other input that each is compared with, once its model has run on it; None without one."""
+    pending = {id(other): one for other, one in prepared}
     others = [
-        await other_of(served, await one.decode(), query, one.text, caller, name)
-        for one, name in zip(opposite, names, strict=True)
-    ]
+        await other_of(
+            narrowed(other.served, Predictor), await (one := pending[id(other)]).decode(), query, one.text, caller,
+            other.name,
+        )
+        for other in compared
+    ]  # fmt: skip
     return rather_than(*others) if others else None
 
 

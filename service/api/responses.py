@@ -117,11 +117,14 @@ def describe(served: ServedModel) -> dict[str, object]:
 def _own(served: ServedModel) -> dict[str, object]:
     """Return what is said of some models alone.
 
-    They are those of entailment, detectors, those that sample, those that translate, and those that hear.
+    They are those of entailment, those that are compared, detectors, those that sample, those that translate, and
+    those that hear.
     """
     manifest, own = served.manifest, dict[str, object]()
     if isinstance(served, Classifier) and served.entailment:
         own["zero_shot"] = dict(zip(("entailment", "contradiction"), served.entailment, strict=True))
+    if contrast := manifest.contrast:
+        own["contrast"] = contrast.model_dump(exclude={"pair"})
     if manifest.detection:
         own["detection"] = manifest.detection.model_dump()
     if generation := manifest.generation:

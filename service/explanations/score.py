@@ -245,6 +245,8 @@ def _names(manifest: Manifest, *, by_states: bool = False) -> tuple[str, ...]:
     """Return what `against` may hold: another input where states or embeddings are compared."""
     modality = manifest.inputs[0].modality
     another = ("id",) if modality == "sound" else (modality, "id")  # no option holds a sound
+    if manifest.contrast and not by_states:  # states of two towers have nothing in common
+        return "image", "text", "id"
     return another if by_states else AGAINST.get(explains(manifest), another)
 
 

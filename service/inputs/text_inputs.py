@@ -50,6 +50,10 @@ class TextInputs:
     ) -> ModelInput:
         """Tokenize a text behind the model's prompt. Raises as `TextTokenizer.encode` does."""
         tokens = self.tokenizer.encode(text, prompt=self.rule.prompt, truncate=truncate)
+        if self.rule.filled and self.rule.padding is not None:
+            padding = self.rule.padding
+            filling = Token(padding, self.tokenizer.text_of(padding), None)
+            tokens = [*tokens, *[filling] * (self.rule.max_tokens - len(tokens))]
         if languages.source:
             tokens = [self._in_language(token, *languages.source) for token in tokens]
         return replace(self._input_of(tokens), start=languages.start)

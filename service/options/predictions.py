@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from service.errors import Unacceptable
@@ -157,6 +157,24 @@ def _different(labels: list[str]) -> list[str]:
 Template = Annotated[str, AfterValidator(_with_one_place)]
 """The sentence of a label, which stands for {}."""
 NamedLabels = Annotated[list[str], Field(min_length=1, max_length=MOST_LABELS), AfterValidator(_different)]
+
+
+PICTURE_TEMPLATE = "This is a photo of {}."
+"""That of the reference library's pipeline for pictures."""
+
+
+def listed_labels(labels: object) -> object:
+    """Return labels as a list; in a string they stand between commas."""
+    return [label for one in labels.split(",") if (label := one.strip())] if isinstance(labels, str) else labels
+
+
+class ContrastOptions(ClassifyOptions):
+    """Options of `classify` for pictures that are compared with labels."""
+
+    labels: Annotated[NamedLabels | None, BeforeValidator(listed_labels)] = Field(
+        None, description="to choose from; all are answered, or `top_k`"
+    )
+    template: Template = Field(PICTURE_TEMPLATE, description="the sentence of a label, which stands for {}")
 
 
 class ZeroShotOptions(ClassifyTextOptions):

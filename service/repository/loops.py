@@ -49,6 +49,7 @@ class Loops:
         for lane in served.lanes:
             if isinstance(lane, Lane):
                 lane.end()
+        served.partner = None
 
     async def close(self) -> None:
         """End the loops of all models."""

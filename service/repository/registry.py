@@ -12,7 +12,7 @@ from contract.artifact import ArtifactError, find_versions
 from contract.names import listed
 from service.batching.admission import Backlog
 from service.errors import Conflict, DeviceFull, Unacceptable
-from service.repository.loading.load import LOAD_ERRORS, load_one, log_refused, public_reason
+from service.repository.loading.load import LOAD_ERRORS, load_one, log_refused, public_reason, with_partner
 from service.repository.loading.trial_load import Trial, drop_shared_copies
 from service.repository.loops import Loops
 from service.repository.models.served_model import ServedModel, written_at
@@ -97,7 +97,9 @@ class Registry(Mapping[str, ServedModel]):
     async def check(self) -> None:
         """Warm up again every model that failed several times in a row, until it runs. Meanwhile it is not ready."""
         for name, served in list(self.items()):  # a copy, since a reload may change the registry meanwhile
-            if served.ready and not served.failing:  # a run that succeeds ends `failing`, but makes no model ready
+            if (
+                served.state == "ready" and not served.failing
+            ):  # a run that succeeds ends `failing`, but makes no model ready
                 continue
             if self.get(name) is not served:
                 continue
@@ -141,22 +143,23 @@ class Registry(Mapping[str, ServedModel]):
         empty.
         """
         with self._change(RELOAD):
-            found, outcomes = await self._newest(), []
+            found, outcomes = await self._newest(), dict[str, dict[str, str]]()
             for name in sorted([*found, *sorted(self.keys() - found)], key=lambda name: name in self._changing):
                 while name in self._changing:
                     await self._changing[name].wait()
                 with self._change(name):
                     folder = (await self._newest()).get(name)  # there may be a newer one meanwhile
-                    if folder is None and name not in self:
+                    if name in outcomes or (folder is None and name not in self):  # with its partner
                         continue
-                    outcome = await self._reload_one(folder) if folder else self._retire(name)
-                outcomes.append(outcome)
-                self._metrics.reloads.labels(outcome["outcome"]).inc()
-                log.info("reload", **outcome)
-            return outcomes
+                    own = await self._reload_one(folder) if folder else self._retire(name)
+                outcomes |= {outcome["model"]: outcome for outcome in own}
+                for outcome in own:
+                    self._metrics.reloads.labels(outcome["outcome"]).inc()
+                    log.info("reload", **outcome)
+            return list(outcomes.values())
 
     async def load(self, name: str) -> dict[str, str]:
-        """Load the newest version of one artifact, as `reload` does all; return the outcome.
+        """Load the newest version of one artifact, and of its partner, as `reload` does all; return the outcome.
 
         Raises Conflict while this model is loaded or unloaded already, and Unacceptable if there is no such artifact.
         """
@@ -164,17 +167,19 @@ class Registry(Mapping[str, ServedModel]):
             newest = await self._newest()
             if name not in newest:
                 raise Unacceptable("model: must be one of the folder of artifacts, given another")
-            outcome = await self._reload_one(newest[name])
-            self._metrics.reloads.labels(outcome["outcome"]).inc()
-            log.info("load", **outcome)
-            return outcome
+            outcomes = await self._reload_one(newest[name])
+            for outcome in outcomes:
+                self._metrics.reloads.labels(outcome["outcome"]).inc()
+                log.info("load", **outcome)
+            return outcomes[0]
 
     async def unload(self, name: str) -> None:
-        """Stop serving a model; it answers its last requests. Raises Conflict as `load` does, and Unacceptable."""
+        """Stop serving a model, and its partner; both answer their last requests. Raises Conflict as `load` does, and Unacceptable."""
         with self._change(name):
             if name not in self._served:
                 raise Unacceptable(f"model: must be one of {listed(self._served) or 'none'}, given another")
-            log.info("unload", model=name, version=self._retire(name)["version"])
+            for outcome in self._retire(name):
+                log.info("unload", model=outcome["model"], version=outcome["version"])
 
     async def index(self) -> list[dict[str, str]]:
         """Return every version of every model, with its `state` and, unless it is READY, the `reason`.
@@ -232,7 +237,8 @@ class Registry(Mapping[str, ServedModel]):
         self._trial_threads.shutdown(wait=False, cancel_futures=True)
         await self._loops.close()
 
-    async def _reload_one(self, folder: Path) -> dict[str, str]:
+    async def _reload_one(self, folder: Path) -> list[dict[str, str]]:
+        """Load a version, and its partner, and serve both; return the outcome of each, its own first."""
         name, version = folder.parent.name, folder.name
         old = self.get(name)
         outcome = {"model": name, "version": version}
@@ -240,31 +246,50 @@ class Registry(Mapping[str, ServedModel]):
             with contextlib.suppress(OSError):  # the manifest is just being replaced or removed
                 if written_at(old.artifact) != old.created:
                     log.warning("overwritten version is not read; write a new version", **outcome)
-            return {**outcome, "outcome": "unchanged"}
+            return [{**outcome, "outcome": "unchanged"}]
         self._loading.add(folder)
         self._refused.pop(folder, None)
+        started: list[ServedModel] = []
         try:
             loop = asyncio.get_running_loop()
             served = await loop.run_in_executor(self._trial_threads, self._load, folder)
-            self._loops.start(served)
             try:
-                await served.warm_up(self._device)
+                for own in served.together:
+                    self._loops.start(own)
+                    started.append(own)
+                    await own.warm_up(self._device)
             except BaseException:
-                await self._loops.end(served)
+                for own in started:
+                    await self._loops.end(own)
                 raise
         except LOAD_ERRORS as error:
             log_refused(folder, error, served=old.manifest.version if old else None)
             self._refused[folder] = public_reason(error)
-            return {**outcome, "outcome": "refused", "reason": self._refused[folder]}
+            return [{**outcome, "outcome": "refused", "reason": self._refused[folder]}]
         finally:
             self._loading.discard(folder)
+        # nothing is awaited from here on: whoever asks finds both new, or both old
+        return [self._replace(own) for own in served.together]
+
+    def _replace(self, served: ServedModel) -> dict[str, str]:
+        """Serve a model in place of the one of its name, and let that and what it leaves alone end."""
+        name, old = served.manifest.name, self.get(served.manifest.name)
         self._serve(served)
         _log_ready(served)
         if old:
             self._loops.retire(old)
-        return {**outcome, "outcome": "replaced" if old else "loaded"}
+            left = old.partner if old.partner and self.get(old.partner.manifest.name) is old.partner else None
+            if left and (served.partner is None or left.manifest.name != served.partner.manifest.name):
+                self._forget(left.manifest.name)
+        return {"model": name, "version": served.manifest.version, "outcome": "replaced" if old else "loaded"}
 
     def _load(self, folder: Path) -> ServedModel:
+        """Load a version, with its partner. Raises as `load_one` and `with_partner` do."""
+        served = self._load_alone(folder)
+        with_partner(served, find_versions(self._settings.artifacts), self._load_alone)
+        return served
+
+    def _load_alone(self, folder: Path) -> ServedModel:
         try:
             trial = Trial([folder], self._settings, "spawn")
         except OSError as error:
@@ -288,8 +313,13 @@ class Registry(Mapping[str, ServedModel]):
         for queue, budget in served.budgets.items():
             metrics.queue_limit.labels(queue).set(budget.limit)
 
-    def _retire(self, name: str) -> dict[str, str]:
-        """Stop serving a model under its name; it answers its last requests. Return the outcome."""
+    def _retire(self, name: str) -> list[dict[str, str]]:
+        """Stop serving a model under its name, and its partner; both answer their last requests. Return the outcomes."""
+        names = [own.manifest.name for own in self._served[name].together]
+        return [self._forget(own) for own in names if own in self._served]
+
+    def _forget(self, name: str) -> dict[str, str]:
+        """Stop serving one model under its name. Return the outcome."""
         served, metrics = self._served.pop(name), self._metrics
         metrics.forget(metrics.model_info, *_info(served))
         for queue in served.budgets:

@@ -14,7 +14,7 @@ from service.answering.modalities import could_answer
 from service.api import responses
 from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest, parse_query
-from service.api.reading.sorts import sort_of
+from service.api.reading.sorts import read_own
 from service.api.tasks.table import BESIDE, TASKS, task_of
 from service.api.tasks.task import Endpoint
 from service.errors import NotFound, Unacceptable
@@ -162,7 +162,7 @@ async def _earlier(id: str, request: Request, state: State) -> tuple[StoredReque
 
 
 async def _attend(request: Request, state: State, served: ServedModel) -> Response:
-    parsed = await sort_of(served).read(request, state.settings)
+    served, parsed = await read_own(request, state.settings, served)
     task = task_of(served)
     options = parsed.options(task.attention_options(served))
     return await task.attend(call_of(request, state, served, parsed, attention=True), options)

@@ -97,7 +97,7 @@ async def _embed(request: Request, state: State) -> Response:
     call = call_of(request, state, served, asked.parsed)
     cut = as_asked(options)
     write = base64_embedding if options.encoding_format == "base64" else embedding
-    with served.uses.used():
+    with served.used():
         return await predict(call, options, lambda vector: write(cut(vector)), Embeddings(call))
 
 

@@ -10,9 +10,10 @@ from contract.manifest import Manifest
 from contract.names import suggestion
 from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
-from service.options.base import SHARED, Options, among, parse
+from service.options.base import SHARED, Options, RequestOptions, among, parse
 from service.options.generation import ENDS, SAMPLING, GenerateOptions
 from service.options.predictions import (
+    PICTURE_TEMPLATE,
     TEMPLATE,
     ClassifyOptions,
     ClassifyTextOptions,
@@ -20,6 +21,7 @@ from service.options.predictions import (
     NamedLabels,
     Template,
     TextOptions,
+    listed_labels,
 )
 from service.options.readers import read_bad_words
 from service.repository.models.generator import Generator
@@ -63,11 +65,6 @@ GENERATION: Refused = {
 }
 
 
-def _of_words(labels: object) -> object:
-    """Return labels as a list; in a string they stand between commas."""
-    return [label for one in labels.split(",") if (label := one.strip())] if isinstance(labels, str) else labels
-
-
 class FunctionToApply(Options):
     """How logits become scores."""
 
@@ -94,11 +91,22 @@ class TextClassificationParameters(ClassifyTextOptions, FunctionToApply):
 class ZeroShotParameters(TextOptions):
     """Parameters of zero-shot-classification."""
 
-    candidate_labels: Annotated[NamedLabels, BeforeValidator(_of_words)] = Field(description="labels to choose from")
+    candidate_labels: Annotated[NamedLabels, BeforeValidator(listed_labels)] = Field(
+        description="labels to choose from"
+    )
     hypothesis_template: Template = Field(TEMPLATE, description="the sentence of a label, which stands for {}")
     multi_label: bool = Field(
         False, description="each label for itself, rather than one of them", json_schema_extra=SHARED
     )
+
+
+class ZeroShotImageParameters(RequestOptions):
+    """Parameters of zero-shot-image-classification."""
+
+    candidate_labels: Annotated[NamedLabels, BeforeValidator(listed_labels)] = Field(
+        description="labels to choose from"
+    )
+    hypothesis_template: Template = Field(PICTURE_TEMPLATE, description="the sentence of a label, which stands for {}")
 
 
 class ObjectDetectionParameters(DetectOptions):

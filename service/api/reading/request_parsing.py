@@ -88,6 +88,18 @@ async def read_files(sort: FileSort, request: Request, settings: Settings) -> Pa
     )
 
 
+async def read_either(sort: FileSort, document: dict[str, object], settings: Settings) -> ParsedRequest:
+    """Return the files of a document, or its texts, `inputs`. Raises Unacceptable for both, and for neither."""
+    if "inputs" not in document:
+        return ParsedRequest(await _decode_files(sort, _required(document, sort.plural), settings), document)
+    if sort.plural in document:
+        raise Unacceptable(f"inputs: must be texts, or {sort.plural} be given in place of them, given both")
+    texts = parse_texts(document.pop("inputs"), settings)
+    if (length := sum(len(text) for text in texts if isinstance(text, str))) > (most := settings.max_text_bytes):
+        raise TooLarge(f"inputs: at most {most} characters, given {length}")
+    return ParsedRequest(texts, document)
+
+
 async def read_file(sort: FileSort, request: Request, settings: Settings) -> bytes:
     """Return the encoded file that a body is. Raises Malformed for none, and TooLarge."""
     body = bytearray()

@@ -3,19 +3,24 @@
 import base64
 import functools
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from starlette.requests import Request
 
 from contract.manifest import Task
+from service.answering.call import narrowed
 from service.api.reading.request_parsing import (
     JSON,
     RAW,
+    ParsedRequest,
     check_count,
+    content_type,
     parse_questions,
     parse_texts,
+    read_either,
     read_file,
     read_files,
+    read_json,
     read_questions,
     read_texts,
 )
@@ -24,6 +29,8 @@ from service.inputs.encoded_files import IMAGE, SOUND, FileSort, decode_files
 from service.inputs.model_input import Text
 from service.repository.models.served_model import ServedModel
 from service.settings import Settings
+
+S = TypeVar("S", bound=ServedModel)
 
 
 class Files:
@@ -143,3 +150,20 @@ SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions()}
 def sort_of(served: ServedModel) -> Sort:
     """Return the sort of a model's inputs."""
     return SORTS_OF_TASKS.get(served.manifest.task) or SORTS[served.inputs.modality]
+
+
+async def read_own(request: Request, settings: Settings, served: S) -> tuple[S, ParsedRequest]:
+    """Read a request of our own protocol; return the model that takes its inputs, and these.
+
+    Of two that are compared, whichever is asked takes both: pictures go to the one, and texts to the other.
+    """
+    if served.partner is None:
+        return served, await sort_of(served).read(request, settings)
+    kind, parameters = content_type(request)
+    if kind != JSON:
+        parsed = await read_files(IMAGE, request, settings)
+    else:
+        parsed = await read_either(
+            IMAGE, await read_json(request, parameters, settings.max_body_bytes, settings), settings
+        )
+    return narrowed(served.taking(parsed.inputs), type(served)), parsed

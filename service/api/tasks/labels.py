@@ -20,14 +20,15 @@ from service.api.pipelines.parameters import (
     parse_parameters,
 )
 from service.api.reading.call import call_of
-from service.api.reading.sorts import sort_of
-from service.api.tasks import zero_shot
+from service.api.reading.sorts import read_own
+from service.api.tasks import contrast, zero_shot
 from service.api.tasks.explained import attend_to_best, one_logit
 from service.api.tasks.task import Json, OnePass, Show
 from service.api.tasks.tensors import Output, Row
 from service.arrays import probabilities
+from service.errors import Unacceptable
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, WindowOptions, ZeroShotOptions
+from service.options.predictions import ClassifyOptions, ContrastOptions, WindowOptions, ZeroShotOptions
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
 from service.state import State
@@ -52,8 +53,13 @@ class Labels(OnePass[Predictor]):
     about = "Return the likeliest labels of every image or text."
 
     def options(self, served: Predictor) -> type[RequestOptions]:
-        """Return the options of the modality."""
-        return modality_of(served).classify_options
+        """Return the options of the modality; of pictures that are compared with labels, those of labels.
+
+        Raises Unacceptable for texts, which these are compared with.
+        """
+        if served.manifest.contrast and served.inputs.tokenizer:
+            raise Unacceptable("images: must be given to be classified by labels, given texts")
+        return ContrastOptions if served.manifest.contrast else modality_of(served).classify_options
 
     def attention_options(self, served: Predictor) -> type[RequestOptions]:
         """Return the options of the modality; what ranks texts reads long ones in windows too."""
@@ -65,8 +71,10 @@ class Labels(OnePass[Predictor]):
 
     async def ask(self, request: Request, state: State, served: Predictor) -> Response:
         """Read the inputs and options of a request, and answer it; by labels of its own where it names some."""
-        parsed = await sort_of(served).read(request, state.settings)
+        served, parsed = await read_own(request, state.settings, served)
         options = parsed.options(self.options(served))
+        if isinstance(options, ContrastOptions):
+            return await contrast.ask(request, state, served, parsed, options)
         if isinstance(options, ZeroShotOptions) and options.model_fields_set & zero_shot.NAMES:
             return await zero_shot.ask(request, state, served, parsed, options)
         return await self.answer(call_of(request, state, served, parsed), options)

@@ -13,7 +13,7 @@ from service.answering.predictions import predict
 from service.api.pipelines.asked import Asked
 from service.api.reading.call import call_of
 from service.api.reading.request_parsing import ParsedRequest
-from service.api.reading.sorts import sort_of
+from service.api.reading.sorts import read_own
 from service.api.tasks.answers import Answer
 from service.api.tasks.tensors import Output, Row
 from service.options.base import RequestOptions
@@ -54,7 +54,7 @@ class Task(Endpoint[S]):
 
     async def ask(self, request: Request, state: State, served: S) -> Response:
         """Read the inputs and options of a request, and answer it."""
-        parsed = await sort_of(served).read(request, state.settings)
+        served, parsed = await read_own(request, state.settings, served)
         options = parsed.options(self.options(served))
         return await self.answer(call_of(request, state, served, parsed), options)
 

@@ -9,6 +9,7 @@ from service.answering.predictions import predict
 from service.api import responses
 from service.api.pipelines.asked import Asked
 from service.api.pipelines.parameters import VECTORS, Refused, parse_parameters
+from service.api.tasks import contrast
 from service.api.tasks.task import Json, OnePass, Show
 from service.api.tasks.tensors import Output, Row
 from service.options.base import RequestOptions
@@ -50,6 +51,8 @@ class Vectors(OnePass[Predictor]):
 
     async def answer_pipeline(self, asked: Asked, served: Predictor) -> Response:
         """Return a vector for each input, or of the first text the cosines with the others."""
+        if served.manifest.contrast and "candidate_labels" in asked.given:
+            return await contrast.answer_pipeline(asked, served)
         modality = served.inputs.modality
         options = parse_parameters(OPTIONS[modality], asked.given, REFUSED[modality], served.manifest)
         return await vectors(asked.call(served), options, compared=asked.compared)

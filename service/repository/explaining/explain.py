@@ -46,6 +46,8 @@ class Other:
     """Of the cosine with `vector` in the score that is explained."""
     than: str | None = None
     """How the request names the input whose likeness is taken off."""
+    served: Predictor | None = None
+    """The model that has run on it: that of the input that is compared with it, or its partner."""
 
 
 def rather_than(first: Other, second: Other | None = None) -> Other:
@@ -66,9 +68,9 @@ async def other_of(
     """Return the other input that a query compares with, once a model has run on it."""
     if query and query.by_states:
         attended = await served.attend(item, query, caller)
-        return Other(item, text, attended.prediction, name, attended.states)
+        return Other(item, text, attended.prediction, name, attended.states, served=served)
     vector = await served.predict(item, caller)
-    return Other(item, text, only_first(vector, query.kept if query else None), name)
+    return Other(item, text, only_first(vector, query.kept if query else None), name, served=served)
 
 
 async def explain(
@@ -117,8 +119,12 @@ async def explain(
     )  # fmt: skip
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
-        own = Other(item, text, only_first(result.prediction, query.kept))
-        _, opposite = await explain(served, other.item, replace(query, options=own_side), other.text, caller, own)
+        own = Other(item, text, only_first(result.prediction, query.kept), served=served)
+        partner, own_query = other.served or served, replace(query, options=own_side)
+        if partner is not served:  # whose kinds, layers and rows are others
+            asked = own_side.model_copy(update=dict.fromkeys(("kind", "layers", "queries", "baseline")))
+            own_query = replace(partner.query(asked), form=query.form, kept=query.kept)
+        _, opposite = await explain(partner, other.item, own_query, other.text, caller, own)
         answer = replace(answer, opposite=opposite)
     return result.prediction, answer
 

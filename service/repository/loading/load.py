@@ -4,12 +4,20 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
 
-from contract.artifact import MANIFEST, Artifact, ArtifactError, NoRoomError, find_versions, read_artifact
+from contract.artifact import (
+    MANIFEST,
+    Artifact,
+    ArtifactError,
+    NoRoomError,
+    find_versions,
+    read_artifact,
+    read_manifest,
+)
 from service.child_processes import COPIES_PREFIX
 from service.repository.loading.trial_load import Trial, shared_copies
 from service.repository.models.served_model import ServedModel
@@ -42,8 +50,10 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
                 log.info("loading models", loaded=len(loaded), of=len(found))
                 logged = time.monotonic()
             try:
-                served = _load_newest(versions, device, settings, trial)
-                loaded[served.manifest.name] = served
+                if versions[-1].parent.name in loaded:  # as the partner of one before
+                    continue
+                served = _load_newest(versions, device, settings, trial, found)
+                loaded |= {own.manifest.name: own for own in served.together}
             except ProviderError as error:
                 if settings.device != "auto" or device == "cpu":
                     raise
@@ -58,8 +68,14 @@ def load(settings: Settings, trial: Trial | None = None) -> dict[str, ServedMode
     return loaded
 
 
-def _load_newest(versions: Sequence[Path], device: str, settings: Settings, trial: Trial | None) -> ServedModel:
-    """Load the newest version that can be served, and log why newer ones cannot.
+def _load_newest(
+    versions: Sequence[Path],
+    device: str,
+    settings: Settings,
+    trial: Trial | None,
+    found: Sequence[Sequence[Path]],
+) -> ServedModel:
+    """Load the newest version that can be served, with its partner, and log why newer ones cannot.
 
     Raises ProviderError, and the error of the newest version if none can be served.
     """
@@ -67,6 +83,7 @@ def _load_newest(versions: Sequence[Path], device: str, settings: Settings, tria
     for folder in reversed(versions):
         try:
             served = _load_tried(folder, device, settings, trial)
+            with_partner(served, found, lambda partner: _load_tried(partner, device, settings, trial))
         except (ArtifactError, PrecisionError, SessionError) as error:
             refused[folder] = error
             continue
@@ -82,6 +99,31 @@ def _load_tried(folder: Path, device: str, settings: Settings, trial: Trial | No
         return load_one(folder, device, settings, trial)
     with contextlib.closing(Trial([folder], settings, "spawn")) as own:
         return load_one(folder, device, settings, own)
+
+
+def with_partner(served: ServedModel, found: Sequence[Sequence[Path]], load: Callable[[Path], ServedModel]) -> None:
+    """Load the partner of a model, if it has one, and join both. `found` are the folders of all versions.
+
+    Raises ArtifactError if there is none of the same pair, or another that compares otherwise, and what `load` does.
+    """
+    contrast = served.manifest.contrast
+    if contrast is None:
+        return
+    manifest = served.artifact.path(MANIFEST)
+    versions = next((one for one in found if one[-1].parent.name == contrast.partner), ())
+    if not versions:
+        raise ArtifactError(manifest, f"its partner {contrast.partner} must be there too, and is not")
+    for folder in reversed(versions):
+        with contextlib.suppress(ArtifactError):
+            other = read_manifest(folder).contrast
+            mirrored = contrast.model_copy(update={"partner": served.manifest.name})
+            if other and other.pair == contrast.pair and other == mirrored:
+                break
+    else:
+        reason = f"its partner {contrast.partner} must be the one that was exported with it, and is another"
+        raise ArtifactError(manifest, reason)
+    partner = load(folder)
+    served.partner, partner.partner = partner, served
 
 
 def load_one(folder: Path, device: str, settings: Settings, trial: Trial | None = None) -> ServedModel:

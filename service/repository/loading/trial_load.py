@@ -48,6 +48,8 @@ class Trial:
     def __init__(self, folders: Sequence[Path], settings: Settings, method: Literal["fork", "spawn"]) -> None:
         self._copies = Path(tempfile.mkdtemp(prefix=f"{COPIES_PREFIX}{os.getpid()}-"))
         self._folders = set(folders)
+        self._ends: dict[str, dict[str, object]] = {}
+        """What was reported of artifacts that nobody has asked for yet: those between a model and its partner."""
         self._ended = self._stopped = False
         try:
             context: Any = multiprocessing.get_context(method)
@@ -71,16 +73,16 @@ class Trial:
         """
         step = "copying"
         try:
-            while True:
+            while not (report := self._ends.pop(str(folder), {})):
                 if not self._reports.poll(SECONDS_PER_STEP):
                     self._process.kill()
                     self._ended = True
                     raise ArtifactError(folder, f"{step} it took more than {SECONDS_PER_STEP:g} seconds")
-                report = json.loads(self._reports.recv_bytes())
-                if report["folder"] == str(folder):  # it tries every one that was there when it began
-                    if "step" not in report:
-                        break
-                    step = report["step"]
+                said = json.loads(self._reports.recv_bytes())
+                if "step" not in said:  # it tries every one that was there when it began
+                    self._ends[said["folder"]] = said
+                elif said["folder"] == str(folder):
+                    step = said["step"]
         except (EOFError, ConnectionError) as error:
             self._ended = True
             if self._stopped:
@@ -89,11 +91,11 @@ class Trial:
             raise ArtifactError(folder, f"{step} it ends a process: {_exit_words(self._process.exitcode)}") from error
         kind = report.get("kind")
         if kind == "NoRoomError":
-            raise NoRoomError(Path(report["file"]), report["needed"])
+            raise NoRoomError(Path(str(report["file"])), int(str(report["needed"])))
         if kind == "ArtifactError":
-            raise ArtifactError(Path(report["file"]), report["reason"])
+            raise ArtifactError(Path(str(report["file"])), str(report["reason"]))
         if kind and exact:
-            raise (ProviderError if kind == "ProviderError" else SessionError)(report["reason"])
+            raise (ProviderError if kind == "ProviderError" else SessionError)(str(report["reason"]))
         return read_copy(folder, _copy_of(folder, self._copies))
 
     def stop(self) -> None:

@@ -19,6 +19,7 @@ from service.explanations.selection import Target
 from service.inputs.model_input import ModelInput, Text, cost_of
 from service.options.base import RequestOptions
 from service.options.predictions import CutOptions
+from service.repository.models.known_vectors import KnownVectors
 from service.repository.models.served_model import Prediction, ServedModel
 from service.runtime.device import Device
 from service.settings import Settings
@@ -175,7 +176,11 @@ class Embedder(Predictor):
 
     def __init__(self, artifact: Artifact, device: str, settings: Settings) -> None:
         super().__init__(artifact, device, settings)
-        if self.inputs.tokenizer:
+        self.known = KnownVectors()
+        """The vectors of labels, if it reads texts that are compared with pictures."""
+        if self.manifest.contrast:
+            self.endpoints = ("embed", "classify", "similarity", "attention")
+        elif self.inputs.tokenizer:
             self.endpoints = ("embed", "similarity", "attention")
 
     def query_with(self, query: AttentionQuery, options: RequestOptions) -> AttentionQuery:
