@@ -13,7 +13,7 @@ import orjson
 from PIL import Image
 
 from contract.input_rules import FRAMES
-from contract.manifest import OBJECTS, Kind
+from contract.manifest import OBJECTS, POOL, Kind
 from service.arrays import Array
 from service.explanations import curves, drawing, matrix_drawing, token_merging
 from service.explanations.evaluation import Evaluation
@@ -254,6 +254,8 @@ class AttentionAnswer:
         """Return what the places of an axis are called: tokens by their texts, objects by their labels."""
         if axis == OBJECTS:
             return [one.label for one in self.objects]
+        if axis == POOL:
+            return [POOL]
         return [token.text for token in self.axes[axis]]
 
     def _object_at(self, kind: Kind, position: int | None) -> FoundObject | None:

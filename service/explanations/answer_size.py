@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from contract.manifest import FIGURES, OBJECTS, STATE_METHODS, Method
+from contract.manifest import FIGURES, OBJECTS, POOL, STATE_METHODS, Method
 from service.errors import TooLarge, Unacceptable
 from service.explanations import curves, drawing, matrix_drawing
 from service.explanations.comparison import curve_names, is_comparison
@@ -53,7 +53,7 @@ def answer_bytes(
     """Return the bytes that the answer for one input has at most; its columns are `over` another, if that is given."""
     shown = over or lengths
     options = query.options
-    texts = sum(length for name, length in shown.items() if name not in (OBJECTS, *_grids(query)))
+    texts = sum(length for name, length in shown.items() if name not in (OBJECTS, POOL, *_grids(query)))
     total = TOKEN_BYTES * texts + OBJECT_BYTES * lengths.get(OBJECTS, 0)
     for kind_query in query.kinds:
         maps = query.count_maps(kind_query, targets)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias, get_args
 
 from contract.input_rules import Baseline
-from contract.manifest import Kind, Manifest, Method, Recommendation, was_left_out
+from contract.manifest import POOL, Kind, Manifest, Method, Recommendation, was_left_out
 from service.errors import TooLarge, Unacceptable
 from service.explanations.evaluation import COMPARE
 from service.explanations.methods import METHODS, MethodRules
@@ -290,7 +290,7 @@ def methods_of(manifest: Manifest) -> list[Method]:
 
 def evaluated_kind(kinds: Sequence[Kind]) -> Kind:
     """Return the kind whose columns are the input of a model: `cross` of an encoder-decoder, else its only kind."""
-    return next((kind for kind in kinds if kind.kind == "cross"), kinds[0])
+    return next((kind for kind in kinds if kind.kind == "cross" and kind.query != POOL), kinds[0])
 
 
 def _check_evaluation(query: AttentionQuery) -> None:

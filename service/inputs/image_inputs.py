@@ -10,7 +10,7 @@ from PIL import Image
 
 from contract.artifact import Artifact
 from contract.input_rules import ImageRule
-from contract.manifest import IMAGE_VISIBLE, OBJECTS, SHOWN, Kind
+from contract.manifest import IMAGE_VISIBLE, OBJECTS, POOL, SHOWN, Kind
 from service.arrays import Array
 from service.inputs.decoding import Decoded
 from service.inputs.image_preprocessing import decode_image
@@ -35,6 +35,7 @@ class ImageInputs:
         """`fed`: the inputs of the graphs, such as which cells begin in an image that was fitted in."""
         self.rule = rule
         self.lengths = {kind.key: kind.length for kind in kinds if kind.grid} | ({OBJECTS: objects} if objects else {})
+        self.lengths |= {kind.query: 1 for kind in kinds if kind.query == POOL}
         """Lengths of the axes that are the same for every input; `objects` are those that a detector looks for."""
         self.longest: Mapping[str, int] = {}
         """The largest number of tokens along each axis whose length varies."""

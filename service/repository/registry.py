@@ -174,7 +174,10 @@ class Registry(Mapping[str, ServedModel]):
             return outcomes[0]
 
     async def unload(self, name: str) -> None:
-        """Stop serving a model, and its partner; both answer their last requests. Raises Conflict as `load` does, and Unacceptable."""
+        """Stop serving a model, and its partner; both answer their last requests.
+
+        Raises Conflict as `load` does, and Unacceptable.
+        """
         with self._change(name):
             if name not in self._served:
                 raise Unacceptable(f"model: must be one of {listed(self._served) or 'none'}, given another")
@@ -314,7 +317,7 @@ class Registry(Mapping[str, ServedModel]):
             metrics.queue_limit.labels(queue).set(budget.limit)
 
     def _retire(self, name: str) -> list[dict[str, str]]:
-        """Stop serving a model under its name, and its partner; both answer their last requests. Return the outcomes."""
+        """Stop serving a model under its name, and its partner; both answer their last requests. Return outcomes."""
         names = [own.manifest.name for own in self._served[name].together]
         return [self._forget(own) for own in names if own in self._served]
 

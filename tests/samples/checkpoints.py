@@ -374,7 +374,7 @@ def ended() -> Tokenizer:
 def towers(
     kind: Any, config: Any, text: dict[str, Any], vision: dict[str, Any], parts: Parts = TOWER_PARTS, **options: Any
 ) -> Reference:
-    texts = {**TOWER, "intermediate_size": 24, "vocab_size": 300, "max_position_embeddings": 20, **text}
+    texts = {**TOWER, "intermediate_size": 24, "vocab_size": 300, "max_position_embeddings": 40, **text}
     pictures = {**TOWER, "hidden_size": 20, "intermediate_size": 28, "image_size": 12, "patch_size": 4, **vision}
     return Reference(lambda: kind(config(text_config=texts, vision_config=pictures, **options)), parts)
 
@@ -1178,7 +1178,7 @@ CASES = {
         "siglip",
         Case(
             towers(
-                T.SiglipModel, T.SiglipConfig, {"projection_size": 20, "max_position_embeddings": 12},
+                T.SiglipModel, T.SiglipConfig, {"projection_size": 20, "max_position_embeddings": 28},
                 {"layer_norm_eps": 1e-3}, SIGLIP_PARTS,
             ),
             "feature-extraction", processor("SiglipImageProcessor", 12, 12, resample=2), tower="vision", exported=True,

@@ -322,7 +322,8 @@ def _predictor(state: State, model: str, endpoint: str, task: Task) -> Predictor
 
 
 def _texts(served: S, endpoint: str) -> S:
-    """Return a model that takes texts and can run. Raises NotFound for one of images, and NotReady."""
+    """Return a model that takes texts and can run: this one, or its partner. Raises NotFound and NotReady."""
+    served = narrowed(served.taking([""]), type(served))
     if not served.inputs.tokenizer:
         raise NotFound(
             f"{endpoint}: takes texts, this model takes {served.inputs.plural}; "

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.answering.call import Answered, Call, find_ready
+from service.answering.call import Answered, Call, find_ready, narrowed
 from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion, embedding
@@ -81,7 +81,7 @@ async def chat(request: Request, state: StateDep) -> Response:
 
 def _find(request: Request, state: State, asked: Asked, endpoint: str, kind: type[S]) -> S:
     """Return the model that is asked for, which takes texts. Raises NotFound and NotReady."""
-    served = find_ready(state, asked.model, endpoint, kind)
+    served = narrowed(find_ready(state, asked.model, endpoint, kind).taking(asked.parsed.inputs), kind)
     exchange_of(request.scope).model = served.manifest.name
     if not served.inputs.tokenizer:
         raise NotFound(

@@ -168,6 +168,15 @@ class ModelEntry(Part):
     owned_by: str
 
 
+class ContrastedModel(Part):
+    """The model that another one is compared with, and how: scale·cos + bias, of the cosine of two vectors."""
+
+    partner: str = Field(description="its name; either of the two takes pictures and texts")
+    scale: float
+    bias: float
+    scores: Literal["softmax", "sigmoid"] = Field(description="how scores of a picture's labels become probabilities")
+
+
 class Model(ModelEntry):
     """What one model takes, answers and shows."""
 
@@ -193,6 +202,7 @@ class Model(ModelEntry):
     languages: Languages | None = Field(None, description="of models that translate among several")
     speech: SpeechModel | None = Field(None, description="of models that write what was said")
     detection: Detection | None = Field(None, description="of detectors")
+    contrast: ContrastedModel | None = Field(None, description="of models that are compared: pictures with texts")
     zero_shot: dict[str, int] | None = Field(None, description="the classes of models that take labels of a request")
 
 

@@ -207,7 +207,8 @@ async def _logits(call: Call[Predictor], labels: Labels, options: RequestOptions
     return logits
 
 
-async def _predict(served: Embedder, one: PendingInput, caller: Caller) -> Prediction:
+async def predicted(served: Predictor, one: PendingInput, caller: Caller) -> Prediction:
+    """Return what a model answers for an input that was admitted."""
     return await served.predict(await one.decode(), caller)
 
 
@@ -228,6 +229,6 @@ async def vectors_of(state: State, served: Embedder, texts: Sequence[str], calle
             raise
         queue, cost = served.cost([one.lengths for one in pending])
         with queue.permit(cost, caller, len(pending)):
-            found = await together(_predict(served, one, caller) for one in pending)
+            found = await together(predicted(served, one, caller) for one in pending)
         fresh = dict(zip(missing, found, strict=True))
     return served.known.of(texts, fresh)

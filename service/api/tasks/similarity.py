@@ -13,6 +13,7 @@ from service.answering.predictions import Then, predict
 from service.api import responses
 from service.api.reading.call import attention_query
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
+from service.api.tasks import contrast_similarity
 from service.api.tasks.explained import as_options, rules_of, with_attention
 from service.api.tasks.task import Endpoint
 from service.arrays import Array
@@ -36,7 +37,12 @@ class Similarity(Endpoint[Predictor]):
     about = "Return how alike each text is to a source: the cosine of their embeddings."
 
     async def ask(self, request: Request, state: State, served: Predictor) -> Response:
-        """Read sources and texts, and compare them. The sources are predicted behind the texts."""
+        """Read sources and texts, and compare them. The sources are predicted behind the texts.
+
+        Of two models that are compared, either may be asked, and sources and inputs may be pictures too.
+        """
+        if served.partner:
+            return await contrast_similarity.ask(request, state, served)
         document = await read_document(request, state.settings.max_text_bytes, state.settings)
         given = document.pop("source", None)
         sources = _texts("source", given, MOST_SOURCES)

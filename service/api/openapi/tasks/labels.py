@@ -9,11 +9,12 @@ from service.api.openapi.requests import IMAGES, SOUNDS, Images, Sounds, TextsOr
 from service.api.pipelines.parameters import (
     ImageClassificationParameters,
     TextClassificationParameters,
+    ZeroShotImageParameters,
     ZeroShotParameters,
 )
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
-from service.options.predictions import ClassifyOptions, ZeroShotOptions
+from service.options.predictions import ClassifyOptions, ContrastOptions, ZeroShotOptions
 
 
 class Label(Part):
@@ -45,6 +46,10 @@ class ClassifyImages(ClassifyOptions, Images):
     """Images to classify."""
 
 
+class ClassifyByLabels(ContrastOptions, Images):
+    """Images to classify by labels of the request, of models that compare pictures with texts."""
+
+
 class ClassifySounds(ClassifyOptions, Sounds):
     """Sounds to classify."""
 
@@ -64,11 +69,16 @@ NAME = "classify"
 OPERATION = prediction(
     Classified,
     raw_or(
-        any_of(ClassifyImages, ClassifySounds, ClassifyTexts),
-        form("ClassifyForm", ClassifyOptions),
+        any_of(ClassifyImages, ClassifyByLabels, ClassifySounds, ClassifyTexts),
+        form("ClassifyForm", ContrastOptions),
         (*IMAGES, *SOUNDS),
     ),
-    query(RequestOptions, ClassifyOptions, AttentionOptions),
+    query(RequestOptions, ContrastOptions, AttentionOptions),
 )
-PARAMETERS = (TextClassificationParameters, ZeroShotParameters, ImageClassificationParameters)
+PARAMETERS = (
+    TextClassificationParameters,
+    ZeroShotParameters,
+    ZeroShotImageParameters,
+    ImageClassificationParameters,
+)
 ANSWERS = (ScoredLabel,)

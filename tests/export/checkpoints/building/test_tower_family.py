@@ -100,7 +100,7 @@ def test_texts_that_are_filled_have_a_length_that_cannot_be_less():
     from export.token_limit import with_max_tokens
 
     source = source_of(checkpoint_of("siglip"))
-    assert with_max_tokens(source, None).partner.text.max_tokens == 12
-    with pytest.raises(CheckpointError, match="--max-tokens: must be 12 or more, since texts are filled up to that"):
+    assert with_max_tokens(source, None).partner.text.max_tokens == 28
+    with pytest.raises(CheckpointError, match="--max-tokens: must be 28 or more, since texts are filled up to that"):
         with_max_tokens(source, 5)
     assert with_max_tokens(source_of(checkpoint_of("clip")), 5).partner.text.max_tokens == 5
