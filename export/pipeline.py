@@ -86,9 +86,9 @@ def export(
     methods in `without` are left out. A method that fails is left out too, if an artifact can be made without it; then
     everything is made again. The manifest's `verified` says why. In 8 bits, the methods that need gradients are left
     out, or with `explain_in_float` their graphs are made of the same weights in single floats. The losses of 8 bits are
-    measured on `samples`, by default on random inputs, and must be within their bounds unless `force` is set. With `calibrate`,
-    scales are fixed from the inputs of that path, of which every second one is kept as a sample if none are given.
-    The graphs are verified on as many inputs as `extent` says.
+    measured on `samples`, by default on random inputs, and must be within their bounds unless `force` is set. With
+    `calibrate`, scales are fixed from the inputs of that path, of which every second one is kept as a sample if none
+    are given. The graphs are verified on as many inputs as `extent` says.
     Raises ExportError if another check fails, CheckpointError if the disk or the samples will not do.
     """
     calibration, compared = _read_inputs(source, samples, calibrate)

@@ -241,9 +241,9 @@ class AsyncModel:
         return await self._transport.send(comparing.ranking(self.description, query, texts, options))
 
     async def similarity(
-        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[CompareOptions]
+        self, source: Input | Sequence[Input], inputs: Iterable[Input], **options: Unpack[CompareOptions]
     ) -> list[Similarity]:
-        """Return how alike each text is to a source, or to each of several."""
+        """Return how alike each text, or picture, is to a source, or to each of several."""
         return await self._transport.send(comparing.similarity(self.description, source, inputs, options))
 
     async def attention(self, given: Input, **options: Unpack[LookedAt]) -> Look:
@@ -280,7 +280,7 @@ class AsyncModel:
         return await self._transport.send(again)
 
     async def _one(self, task: Task[R], given: object, options: Json) -> R:
-        inputs = [encode(given, self.description.sort)]
+        inputs = [encode(given, self.description.sent)]
         (found,) = await self._transport.send(calls.predictions(task, self.description, inputs, options))
         return found
 

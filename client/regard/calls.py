@@ -7,7 +7,6 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from PIL import Image
 
 from regard.attention import Attention, Json
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
-from regard.inputs import CHANNELS, SORTS, Encoded, encode
+from regard.inputs import CHANNELS, Encoded, encode, names_file
 from regard.models import Description, read_description
 from regard.reading import read_attention
 from regard.results import Asked, Asker, R, Result, read_result
@@ -102,14 +101,15 @@ def predictions(
             for entry, one in entries
         ]
 
-    inputs = {SORTS[model.sort].field: [one.json for one in given]}
+    inputs = {given[0].field: [one.json for one in given]}
     body = {**inputs, **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 
 
 def _explained(given: Encoded, entry: Json) -> Encoded:
-    """Return what attention is of: an input, or its pair with the sentence of a label."""
-    return encode((given.json, entry["hypothesis"]), "text") if "hypothesis" in entry else given
+    """Return what attention is of: an input, or the pair of a text with the sentence of a label."""
+    paired = "hypothesis" in entry and given.text is not None
+    return encode((given.json, entry["hypothesis"]), "text") if paired else given
 
 
 def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iterator[tuple[int, list[Encoded]]]:
@@ -124,10 +124,11 @@ def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iter
     batch, size, start = list[Encoded](), 0, 0
     for place, one in enumerate(inputs):
         try:
-            encoded = encode(one, model.sort)
+            encoded = encode(one, model.sent)
         except BadInput as error:
             raise BadInput(f"inputs[{place}]: {error}") from error
         full = (len(batch) + 1) * each > min(model.max_inputs, MOST_INPUTS)
+        full = full or bool(batch and batch[0].field != encoded.field)
         if batch and (full or size + encoded.size * each > BODY_BYTES):
             yield start, batch
             batch, size, start = [], 0, place
@@ -227,7 +228,7 @@ def beside(attention: Json) -> Json:
 
 def _again(result: Result, attention: Json) -> Call[bytes]:
     asked = result.asked
-    inputs = {SORTS[asked.model.sort].field: [asked.given.json]}
+    inputs = {asked.given.field: [asked.given.json]}
     dropped = task_of(asked.model).of_answer
     kept = {name: value for name, value in asked.options.items() if name not in dropped}
     body = {**inputs, **kept, **beside(against(asked.model, attention))}
@@ -264,6 +265,8 @@ def _other(model: Description, given: object) -> Json:
     """Return what something is explained against, as the service takes it."""
     if not isinstance(given, Mapping):
         name = "id" if isinstance(given, Result) else "image" if model.takes_images else "text"
+        if model.partner and name != "id":
+            name = "text" if isinstance(given, str) and not names_file(given) else "image"
         given = {name: given}
     return {name: _named(name, value) for name, value in given.items()}
 
@@ -272,16 +275,9 @@ def _named(name: str, value: object) -> object:
     """Return a value of `against` as JSON has it. A string is base64 unless it names a file."""
     if isinstance(value, Result):
         return value.id
-    if name != "image" or (isinstance(value, str) and not _is_file(value) and BASE64.fullmatch(value)):
+    if name != "image" or (isinstance(value, str) and not names_file(value) and BASE64.fullmatch(value)):
         return value
     return encode(value, "image").json
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except OSError:  # longer than any path
-        return False
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 # what JSON has

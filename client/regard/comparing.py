@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from regard.attention import Json
 from regard.calls import Call, Reply, body_options, is_one
 from regard.errors import BadInput
-from regard.inputs import encode
+from regard.inputs import Input, encode
 from regard.models import Description
 from regard.reading import read_attention
 from regard.results import Asked, Asker, read_result
 from regard.tasks.ranking import RERANK, Ranked, RankedAgainst
 from regard.tasks.similarity import SIMILARITY, Similarity
+
+T = TypeVar("T")
 
 
 def ranking(
@@ -48,15 +51,22 @@ def _other(text: str, json: Json) -> RankedAgainst:
 
 def similarity(
     model: Description,
-    source: str | Sequence[str],
-    inputs: Iterable[str],
+    source: Input | Sequence[Input],
+    inputs: Iterable[Input],
     options: Json,
     client: Asker | None = None,
 ) -> Call[list[Similarity]]:
-    """Ask a model how alike texts are to a source, or to each of several, in their order. Raises BadInput."""
-    given = [encode(text, "text") for text in _listed("inputs", inputs)]
-    for text in [source] if isinstance(source, str) else source:
-        encode(text, "text")
+    """Ask a model how alike texts are to a source, or to each of several, in their order. Raises BadInput.
+
+    Of two models that are compared, inputs and sources may be pictures too.
+    """
+    given = [encode(one, model.sent) for one in _listed("inputs", inputs)]
+    if len({one.field for one in given}) > 1:
+        raise BadInput("inputs: must be all texts or all pictures, given both")
+    alone = is_one(source)
+    sources: list[object] = [source] if alone else list(source)  # type: ignore[arg-type] # several, as is not one
+    encoded = [encode(one, model.sent) for one in sources]
+    named = [one.json if one.text is not None else {"image": one.json} for one in encoded]
 
     def read(reply: Reply) -> list[Similarity]:
         return [
@@ -64,8 +74,8 @@ def similarity(
             for entry, one in zip(reply.json["results"], given, strict=True)
         ]
 
-    sources = source if isinstance(source, str) else list(source)
-    body = {"source": sources, "inputs": [one.json for one in given], **body_options(model, options)}
+    field = given[0].field if given else "inputs"
+    body = {"source": named[0] if alone else named, field: [one.json for one in given], **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{SIMILARITY.endpoint}", read, body=body)
 
 
@@ -75,7 +85,7 @@ def _of_inputs(options: Json) -> Json:
     return {name: options[name] for name in kept if name in options}
 
 
-def _listed(subject: str, given: Iterable[str]) -> list[str]:
+def _listed(subject: str, given: Iterable[T]) -> list[T]:
     """Return texts as a list. Raises BadInput for one text in place of several."""
     if is_one(given) or not isinstance(given, Iterable):
         raise BadInput(f"{subject}: must be a list of strings, given one")

@@ -62,13 +62,18 @@ class Encoded:
         return sum(len(part.encode(errors="replace")) for part in (self.text or ()))
 
     @property
+    def field(self) -> str:
+        """The field of a body that holds inputs of its sort."""
+        return "inputs" if self._file is None else "images" if self.sound is None else "audio"
+
+    @property
     def _file(self) -> bytes | None:
         return self.picture if self.sound is None else self.sound
 
 
 def encode(given: object, sort: str) -> Encoded:
     """Return an input as it is sent to a model that takes a sort of inputs, one of SORTS. Raises BadInput."""
-    return SORTS[sort].encode(given)
+    return SORTS[sort](given)
 
 
 def encode_text(given: object) -> Encoded:
@@ -179,17 +184,26 @@ def _kind(given: object) -> str:
     return type(given).__name__
 
 
-@dataclass(frozen=True)
-class Sort:
-    """A sort of inputs: how one is encoded, and the field of a body that holds all of them."""
+def encode_either(given: object) -> Encoded:
+    """Return a picture or a text as it is sent to one of two models that are compared. Raises BadInput.
 
-    encode: Callable[[object], Encoded]
-    field: str
+    A string is a text unless it names a file.
+    """
+    return encode_text(given) if isinstance(given, str) and not names_file(given) else encode_picture(given)
 
 
-SORTS: Mapping[str, Sort] = {
-    "image": Sort(encode_picture, "images"),
-    "text": Sort(encode_text, "inputs"),
-    "sound": Sort(encode_sound, "audio"),
+def names_file(path: str) -> bool:
+    """Return whether a string is the path of a file."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # longer than any path, or no path
+        return False
+
+
+SORTS: Mapping[str, Callable[[object], Encoded]] = {
+    "image": encode_picture,
+    "text": encode_text,
+    "sound": encode_sound,
+    "either": encode_either,
 }
-"""By the name that `Description.sort` has for them."""
+"""What encodes an input, by the name that `Description.sent` has for its sort."""

@@ -43,6 +43,17 @@ class Description:
         return self.sort == "image"
 
     @property
+    def sent(self) -> str:
+        """The sort of what may be sent to it: its own, or `either` where its partner takes texts, or pictures."""
+        return "either" if self.partner else self.sort
+
+    @property
+    def partner(self) -> str | None:
+        """The model that it is compared with, one of pictures and one of texts: either takes what both take."""
+        contrast = self.json.get("contrast")
+        return str(contrast["partner"]) if contrast else None
+
+    @property
     def step(self) -> float | None:
         """Of a model of sounds: the seconds of a frame, which are columns of its maps; else None."""
         step: float | None = self.json["inputs"].get("step")

@@ -283,9 +283,9 @@ class Model:
         return self._transport.send(comparing.ranking(self.description, query, texts, options, self))
 
     def similarity(
-        self, source: str | Sequence[str], inputs: Iterable[str], **options: Unpack[CompareOptions]
+        self, source: Input | Sequence[Input], inputs: Iterable[Input], **options: Unpack[CompareOptions]
     ) -> list[Similarity]:
-        """Return how alike each text is to a source, or to each of several."""
+        """Return how alike each text, or picture, is to a source, or to each of several."""
         return self._transport.send(comparing.similarity(self.description, source, inputs, options, self))
 
     def attention(self, given: Input, **options: Unpack[LookedAt]) -> Look:
@@ -320,7 +320,7 @@ class Model:
         return self._transport.send(again)
 
     def _one(self, task: Task[R], given: object, options: Json) -> R:
-        inputs = [encode(given, self.description.sort)]
+        inputs = [encode(given, self.description.sent)]
         (found,) = self._transport.send(calls.predictions(task, self.description, inputs, options, self))
         return found
 
@@ -350,7 +350,7 @@ def streamed(
     task: Task[R], model: Description, given: object, options: Json, client: Asker | None
 ) -> tuple[Call[Any], calls.Events[Any, R]]:
     """Return the call of a stream, and what reads its events."""
-    encoded = encode(given, model.sort)
+    encoded = encode(given, model.sent)
     call = calls.predictions(task, model, [encoded], {**options, "stream": True})
     return call, calls.Events(task, model, encoded, options, client)
 

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from regard import connect
 
 from service.repository.loading.load import load
 from service.settings import Settings
@@ -224,6 +225,26 @@ def test_a_pool_has_maps_of_its_own(client):
     (shown,) = found["attention"]["maps"]
     assert (shown["name"], shown["kind"], shown["shape"][-2:]) == ("pool.attention", "pool", [1, 9])
     assert np.array(shown["values"]).sum() == pytest.approx(1, abs=1e-4)
+
+
+def test_our_client_takes_pictures_and_texts_by_either_name(client):
+    with connect(str(client.base_url)) as service:
+        for name in ("clip", "clip-text"):
+            model = service[name]
+            found = model.classify(PICTURES[0], labels=LABELS, template=TEMPLATE)
+            (wire,) = post(client, "clip", "classify", images=SENT[:1], labels=LABELS, template=TEMPLATE)
+            assert [one.label for one in found.labels] == [one["label"] for one in wire["labels"]]
+            assert found.labels[0].probability == pytest.approx(wire["labels"][0]["probability"])
+            vectors = [one.vector for one in model.embed_batch([PICTURES[0], "cat", PICTURES[1]])]
+            units = np.array([one / np.linalg.norm(one) for one in vectors])
+            (across,) = model.similarity("cat", [PICTURES[0]])
+            assert across.similarity == pytest.approx(units[0] @ units[1], abs=1e-5)
+            (back,) = model.similarity([PICTURES[0], PICTURES[1]], ["cat"])
+            np.testing.assert_allclose(back.similarity, units[[0, 2]] @ units[1], atol=1e-5)
+            look = model.attention(PICTURES[0], method="libra", against="cat").attention
+            assert look.maps[0].values.shape[-1] == 10
+            said = model.attention("cat", method="relevance", against=PICTURES[0])
+            assert said.look("libra", against=PICTURES[1]).maps
 
 
 def test_answers_have_the_fields_that_the_openapi_document_names(client):

@@ -15,9 +15,10 @@ class ClassifyOptions(TextOptions, total=False):
 
     top_k: int
     labels: Sequence[str]
-    """Zero-shot: labels to choose from, of models that say whether a text entails another."""
+    """Zero-shot: labels to choose from, of models that say whether a text entails another, or compare pictures with
+    texts."""
     template: str
-    """The sentence of a label, which stands for {}: `This example is {}.` by default."""
+    """The sentence of a label, which stands for {}: `This example is {}.`, of pictures `This is a photo of {}.`"""
     multi_label: bool
     """Each label for itself, rather than one of them."""
 

@@ -150,7 +150,8 @@ async def _earlier(id: str, request: Request, state: State) -> tuple[StoredReque
     stored = await find_earlier(state.store, id, exchange_of(request.scope).key_name)
     served = state.models.get(stored.model) if stored else None
     model = request.query_params.get("model")
-    if stored and model not in (None, stored.model):
+    together = [own.manifest.name for own in served.together] if served else []
+    if stored and model not in (None, stored.model, *together):
         raise NotFound("model: must be that of the request, given another")
     if stored is None or served is None or not could_answer(served, stored):
         seconds = f"{state.settings.keep_seconds:g}"
