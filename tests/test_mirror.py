@@ -12,6 +12,8 @@ FAMILIES = "export/checkpoints/families"
 """The families are tested by their cases, in the one file that mirrors this folder."""
 
 TESTED_ELSEWHERE = {
+    "service/answering/vectors.py": "tests/end_to_end/test_pairs_over_http.py",
+    "service/repository/models/pairs.py": "tests/end_to_end/test_pairs_over_http.py",
     "service/api/tasks/contrast.py": "tests/end_to_end/test_pairs_over_http.py",
     "service/api/tasks/contrast_similarity.py": "tests/end_to_end/test_pairs_over_http.py",
     "client/regard/reading.py": "tests/client/regard/test_attention.py",

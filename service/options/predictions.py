@@ -171,8 +171,8 @@ def listed_labels(labels: object) -> object:
 class ContrastOptions(ClassifyOptions):
     """Options of `classify` for pictures that are compared with labels."""
 
-    labels: Annotated[NamedLabels | None, BeforeValidator(listed_labels)] = Field(
-        None, description="to choose from; all are answered, or `top_k`"
+    labels: Annotated[NamedLabels | None, BeforeValidator(listed_labels, json_schema_input_type=str | list[str])] = (
+        Field(None, description="to choose from; all are answered, or `top_k`. In a query, with commas between")
     )
     template: Template = Field(PICTURE_TEMPLATE, description="the sentence of a label, which stands for {}")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -151,7 +151,7 @@ class Registry(Mapping[str, ServedModel]):
                     folder = (await self._newest()).get(name)  # there may be a newer one meanwhile
                     if name in outcomes or (folder is None and name not in self):  # with its partner
                         continue
-                    own = await self._reload_one(folder) if folder else self._retire(name)
+                    own = await self._reload_one(folder) if folder else self._forget(*names_of(self[name]))
                 outcomes |= {outcome["model"]: outcome for outcome in own}
                 for outcome in own:
                     self._metrics.reloads.labels(outcome["outcome"]).inc()
@@ -181,7 +181,7 @@ class Registry(Mapping[str, ServedModel]):
         with self._change(name):
             if name not in self._served:
                 raise Unacceptable(f"model: must be one of {listed(self._served) or 'none'}, given another")
-            for outcome in self._retire(name):
+            for outcome in self._forget(*names_of(self[name])):
                 log.info("unload", model=outcome["model"], version=outcome["version"])
 
     async def index(self) -> list[dict[str, str]]:
@@ -194,18 +194,8 @@ class Registry(Mapping[str, ServedModel]):
             found = await asyncio.to_thread(find_versions, self._settings.artifacts)
         folders = {folder for versions in found for folder in versions}
         folders |= {served.artifact.folder for served in self.values()}
-        return [self._state(folder) for folder in sorted(folders, key=lambda folder: (folder.parent.name, folder.name))]
-
-    def _state(self, folder: Path) -> dict[str, str]:
-        name, version = folder.parent.name, folder.name
-        served = self.get(name)
-        state = "UNAVAILABLE"
-        reason = self._refused.get(folder, "not loaded")
-        if served and served.manifest.version == version:
-            state, reason = INDEX_STATES[served.state]
-        elif folder in self._loading:
-            state, reason = "LOADING", "is being loaded"
-        return {"name": name, "version": version, "state": state, "reason": reason}
+        ordered = sorted(folders, key=lambda folder: (folder.parent.name, folder.name))
+        return [_state(one, self.get(one.parent.name), self._refused, self._loading) for one in ordered]
 
     @contextlib.contextmanager
     def _change(self, name: str) -> Iterator[None]:
@@ -288,23 +278,24 @@ class Registry(Mapping[str, ServedModel]):
 
     def _load(self, folder: Path) -> ServedModel:
         """Load a version, with its partner. Raises as `load_one` and `with_partner` do."""
-        served = self._load_alone(folder)
-        with_partner(served, find_versions(self._settings.artifacts), self._load_alone)
-        return served
 
-    def _load_alone(self, folder: Path) -> ServedModel:
-        try:
-            trial = Trial([folder], self._settings, "spawn")
-        except OSError as error:
-            raise ArtifactError(folder, f"cannot be tried: {error.strerror}") from error
-        self._trials.append(trial)
-        if self._closed:
-            trial.stop()
-        try:
-            return load_one(folder, self._runs_on, self._settings, trial)
-        finally:
-            self._trials.remove(trial)
-            trial.close()
+        def tried(folder: Path) -> ServedModel:
+            try:
+                trial = Trial([folder], self._settings, "spawn")
+            except OSError as error:
+                raise ArtifactError(folder, f"cannot be tried: {error.strerror}") from error
+            self._trials.append(trial)
+            if self._closed:
+                trial.stop()
+            try:
+                return load_one(folder, self._runs_on, self._settings, trial)
+            finally:
+                self._trials.remove(trial)
+                trial.close()
+
+        served = tried(folder)
+        with_partner(served, find_versions(self._settings.artifacts), tried)
+        return served
 
     def _serve(self, served: ServedModel) -> None:
         """Serve a model under its name."""
@@ -316,20 +307,35 @@ class Registry(Mapping[str, ServedModel]):
         for queue, budget in served.budgets.items():
             metrics.queue_limit.labels(queue).set(budget.limit)
 
-    def _retire(self, name: str) -> list[dict[str, str]]:
-        """Stop serving a model under its name, and its partner; both answer their last requests. Return outcomes."""
-        names = [own.manifest.name for own in self._served[name].together]
-        return [self._forget(own) for own in names if own in self._served]
+    def _forget(self, *names: str) -> list[dict[str, str]]:
+        """Stop serving models under their names; they answer their last requests. Return the outcomes."""
+        outcomes, metrics = [], self._metrics
+        for served in [self._served.pop(name) for name in names if name in self._served]:
+            metrics.forget(metrics.model_info, *_info(served))
+            for queue in served.budgets:
+                metrics.forget(metrics.queue_cost, queue)
+                metrics.forget(metrics.queue_limit, queue)
+            self._loops.retire(served)
+            manifest = served.manifest
+            outcomes.append({"model": manifest.name, "version": manifest.version, "outcome": "removed"})
+        return outcomes
 
-    def _forget(self, name: str) -> dict[str, str]:
-        """Stop serving one model under its name. Return the outcome."""
-        served, metrics = self._served.pop(name), self._metrics
-        metrics.forget(metrics.model_info, *_info(served))
-        for queue in served.budgets:
-            metrics.forget(metrics.queue_cost, queue)
-            metrics.forget(metrics.queue_limit, queue)
-        self._loops.retire(served)
-        return {"model": name, "version": served.manifest.version, "outcome": "removed"}
+
+def _state(
+    folder: Path, served: ServedModel | None, refused: Mapping[Path, str], loading: Container[Path]
+) -> dict[str, str]:
+    """Return what an index says of a version, beside which another may be served under its name."""
+    state, reason = "UNAVAILABLE", refused.get(folder, "not loaded")
+    if served and served.manifest.version == folder.name:
+        state, reason = INDEX_STATES[served.state]
+    elif folder in loading:
+        state, reason = "LOADING", "is being loaded"
+    return {"name": folder.parent.name, "version": folder.name, "state": state, "reason": reason}
+
+
+def names_of(served: ServedModel) -> list[str]:
+    """Return the name of a model, and of its partner."""
+    return [own.manifest.name for own in served.together]
 
 
 def _log_ready(served: ServedModel) -> None:

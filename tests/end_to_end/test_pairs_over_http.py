@@ -91,9 +91,9 @@ def test_labels_of_a_request_are_those_of_the_reference_library(client, name, as
         order = np.argsort(-own)
         assert [one["index"] for one in result["labels"]] == order.tolist()
         assert [one["label"] for one in result["labels"]] == [LABELS[index] for index in order]
-        for one in result["labels"]:
-            assert one["probability"] == pytest.approx(own[one["index"]], abs=TOLERANCE)
-            assert one["logit"] == pytest.approx(scores[one["index"]], rel=TOLERANCE, abs=TOLERANCE)
+        for label in result["labels"]:
+            assert label["probability"] == pytest.approx(own[label["index"]], abs=TOLERANCE)
+            assert label["logit"] == pytest.approx(scores[label["index"]], rel=TOLERANCE, abs=TOLERANCE)
         assert result["hypothesis"] == TEMPLATE.replace("{}", LABELS[order[0]])
 
 

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from contract.manifest import Scores
 from service.answering.call import Answered, Call, narrowed
 from service.answering.earlier import id_of_input
-from service.answering.modalities import PendingInput, modality_of
 from service.answering.predictions import Then, predict
+from service.answering.vectors import vectors_of_texts
 from service.api import responses
 from service.api.pipelines.asked import Asked
 from service.api.pipelines.parameters import ZeroShotImageParameters, parse_parameters
@@ -24,9 +24,7 @@ from service.api.reading.request_parsing import ParsedRequest
 from service.api.tasks.explained import as_options, rules_of
 from service.api.tasks.task import Show
 from service.arrays import Array, probabilities
-from service.batching.fair_queue import Caller
-from service.concurrency import together
-from service.errors import TooLarge, Unacceptable
+from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery
 from service.options.base import RequestOptions
@@ -196,7 +194,7 @@ async def _logits(call: Call[Predictor], labels: Labels, options: RequestOptions
     """Return what makes the logits of labels of a picture's vector."""
     contrast, partner = call.served.manifest.contrast, call.served.partner
     assert contrast and partner  # noqa: S101, PT018 # for the type checker
-    vectors = await vectors_of(
+    vectors = await vectors_of_texts(
         call.state, narrowed(partner, Embedder), labels.sentences, call.caller(options), "labels"
     )
 
@@ -205,30 +203,3 @@ async def _logits(call: Call[Predictor], labels: Labels, options: RequestOptions
         return found
 
     return logits
-
-
-async def predicted(served: Predictor, one: PendingInput, caller: Caller) -> Prediction:
-    """Return what a model answers for an input that was admitted."""
-    return await served.predict(await one.decode(), caller)
-
-
-async def vectors_of(state: State, served: Embedder, texts: Sequence[str], caller: Caller, subject: str) -> Array:
-    """Return the vector of each text (text, width), of length one; what is not known is predicted. Raises Busy.
-
-    Raises TooLarge for texts that are too long together, and Unacceptable for one that is too long.
-    """
-    if (length := sum(map(len, texts))) > (most := state.settings.max_text_bytes):
-        raise TooLarge(f"{subject}: at most {most} characters in their sentences together, given {length}")
-    fresh: dict[str, Prediction] = {}
-    if missing := served.known.missing(texts):
-        try:
-            pending = await modality_of(served).prepare(state, missing, [False] * len(missing), count=1)
-        except (TooLarge, Unacceptable) as error:
-            reason = error.detail.removesuffix(" (against)").removeprefix("input: ")
-            error.detail = f"{subject}: {reason}, of one sentence"
-            raise
-        queue, cost = served.cost([one.lengths for one in pending])
-        with queue.permit(cost, caller, len(pending)):
-            found = await together(predicted(served, one, caller) for one in pending)
-        fresh = dict(zip(missing, found, strict=True))
-    return served.known.of(texts, fresh)

@@ -6,18 +6,15 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.answering.call import Answered, narrowed
+from service.answering.call import Answered, Call, narrowed
 from service.answering.earlier import id_of_input
-from service.answering.modalities import modality_of, permit_decoding
 from service.answering.predictions import Then, predict
+from service.answering.vectors import vectors_of_files, vectors_of_texts
 from service.api import responses
 from service.api.reading.call import attention_query, call_of
 from service.api.reading.request_parsing import ParsedRequest, check_count, read_document, read_either
-from service.api.tasks.contrast import predicted, vectors_of
 from service.api.tasks.explained import as_options, rules_of, with_attention
 from service.arrays import Array
-from service.batching.fair_queue import Caller
-from service.concurrency import together
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.inputs.encoded_files import IMAGE, decode_files
@@ -47,7 +44,7 @@ async def ask(request: Request, state: State, served: Predictor) -> Response:
     own = narrowed(served.taking(parsed.inputs), Predictor)
     call = call_of(request, state, own, ParsedRequest(parsed.inputs, {}))
     query = attention_query(request, own, ParsedRequest(parsed.inputs, asked), required=False)
-    vectors = await _vectors(state, served, sources, call.caller(options))
+    vectors = await _vectors(call, sources, options)
     places = range(len(parsed.inputs))
 
     async def respond(answered: Answered[Prediction]) -> Response | Then:
@@ -71,20 +68,17 @@ async def ask(request: Request, state: State, served: Predictor) -> Response:
     return await predict(call, options, lambda vector: vector, respond)
 
 
-async def _vectors(state: State, served: Predictor, sources: Sequence[object], caller: Caller) -> Array:
+async def _vectors(call: Call[Predictor], sources: Sequence[object], options: RequestOptions) -> Array:
     """Return the vectors of sources (source, width), of length one. Raises Unacceptable for sources of two sorts."""
+    state, served, caller = call.state, call.served, call.caller(options)
     texts = [one for one in sources if isinstance(one, str)]
     if len(texts) == len(sources):
-        return await vectors_of(state, narrowed(served.taking(texts), Embedder), texts, caller, "source")
+        return await vectors_of_texts(state, narrowed(served.taking(texts), Embedder), texts, caller, "source")
     encoded = [one["image"] for one in sources if isinstance(one, dict) and one.keys() == {"image"}]
     if len(encoded) < len(sources) or not all(isinstance(one, str) for one in encoded):
         raise Unacceptable('source: must be a text or {"image": base64}, or a list of one sort of these')
     files = await decode_files(IMAGE, "source: each", encoded, state.settings)
-    images = narrowed(served.taking(files), Predictor)
-    pending = await modality_of(images).prepare(state, files, count=0)
-    queue, cost = images.cost([one.lengths for one in pending])
-    with queue.permit(cost, caller, len(pending)), permit_decoding(pending, caller):
-        return np.array([unit(one) for one in await together(predicted(images, one, caller) for one in pending)])
+    return await vectors_of_files(state, narrowed(served.taking(files), Predictor), files, caller)
 
 
 def _against(asked: object, source: object, served: Predictor) -> object:

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -36,6 +36,7 @@ from service.repository.models.graph_controls import (
     read_maps,
     read_stacks,
 )
+from service.repository.models.pairs import Paired
 from service.repository.models.uses import Uses
 from service.runtime.device import Device
 from service.runtime.runtime_errors import SessionError
@@ -82,7 +83,7 @@ def written_at(artifact: Artifact) -> int:
     return int(artifact.to_load(MANIFEST).stat().st_mtime)
 
 
-class ServedModel:
+class ServedModel(Paired):
     """What every task has: an artifact, its sessions, its inputs, and lanes for attention with a budget of their own.
 
     It is loaded when it is made, and serves once `start` has made its lanes and somebody runs its `loops`.
@@ -118,8 +119,6 @@ class ServedModel:
         """The newer versions that could not be served at the start, with the reasons that clients are told."""
         self.state: ModelState = "warming up"
         self.uses = Uses()
-        self.partner: ServedModel | None = None
-        """The model that its vectors are compared with. Both are loaded, replaced and ended together."""
         even = not self.inputs.longest  # inputs of one length
         self.prediction_budget = Budget(
             "queue of predictions", settings.queue_tokens, at_once=settings.batch_tokens,
@@ -153,27 +152,9 @@ class ServedModel:
         return {f"{name}/predictions": self.prediction_budget, f"{name}/attention": self.attention_budget}
 
     @property
-    def together(self) -> "tuple[ServedModel, ...]":
-        """The models that are loaded, replaced and ready together: this one, and its partner if it has one."""
-        return (self, self.partner) if self.partner else (self,)
-
-    @property
     def ready(self) -> bool:
         """True if it can run, and its partner too, as far as is known."""
         return all(one.state == "ready" for one in self.together)
-
-    @contextlib.contextmanager
-    def used(self) -> Iterator[None]:
-        """Count a request until it is answered, to which the partner belongs too: both stay until then."""
-        with contextlib.ExitStack() as uses:
-            for own in self.together:
-                uses.enter_context(own.uses.used())
-            yield
-
-    def taking(self, inputs: Sequence[object]) -> "ServedModel":
-        """Return the model that takes inputs of this sort: this one, or its partner."""
-        texts = bool(inputs) and not isinstance(inputs[0], bytes)
-        return next((own for own in self.together if bool(own.inputs.tokenizer) == texts), self)
 
     @property
     def failing(self) -> bool:
