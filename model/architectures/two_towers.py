@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
 from model.architectures.vit import ViT, ViTConfig
-from model.parts.attention import ALL_VISIBLE, Context, Contexts, Maps, Recall, causal, under, visible_keys
+from model.parts.attention import ALL_VISIBLE, Context, Contexts, Maps, Recall, under
 from model.parts.blocks import PreNormBlock, Stack
+from model.parts.contexts import Causal, Unplaced
 from model.parts.embedding import Embedding, Patches
 from model.parts.heads import FirstLinear, Pool, Unit
 from model.parts.pooling import AttentionPool
@@ -42,25 +43,6 @@ class NormedStack(Stack):
         return super().forward(self.before(x), contexts, recalls)
 
 
-class CausalTextEncoder(TextEncoder):
-    """A text encoder whose tokens look at themselves and those before them (Radford et al. 2021, section 2.4)."""
-
-    def forward(
-        self,
-        source: Tensor,
-        visible: Tensor,
-        types: Tensor | None = None,
-        *asked: Tensor,
-        recalls: Sequence[Recall] | None = None,
-    ) -> tuple[Tensor, Maps]:
-        """Take tokens source and visible (batch, length), False on padding -> the head's answer, and the maps."""
-        length = source.shape[1]
-        embedded = self.embed(source, torch.arange(length, device=source.device), types)
-        seen = visible_keys(visible) & causal(length, source.device)  # (batch, 1, query, key)
-        x, maps = self.encoder(embedded, Context(seen), recalls)
-        return self.head(x, visible, *asked), under("encoder", maps)
-
-
 def clip_image(config: ViTConfig, head: nn.Module) -> ViT:
     """Compose CLIP's encoder of pictures: patches without a bias, and a norm before the blocks."""
     rows, columns = config.grid
@@ -76,16 +58,7 @@ def clip_text(config: TextEncoderConfig, outputs: int) -> TextEncoder:
     """Compose CLIP's encoder of texts: causal, its last token, which ends every text, projected to a vector."""
     embed = Embedding(nn.Embedding(config.vocabulary, config.width), nn.Embedding(config.length, config.width))
     head = Pool("last", nn.Linear(config.width, outputs, bias=False))
-    return CausalTextEncoder(embed, Stack(config.blocks(PreNormBlock), config.norm()), head)
-
-
-class PooledViTConfig(ViTConfig):
-    """Sizes of a ViT without a class token."""
-
-    @property
-    def prefix(self) -> int:
-        """How many tokens stand before the first patch: none."""
-        return 0
+    return TextEncoder(embed, Stack(config.blocks(PreNormBlock), config.norm()), head, Causal())
 
 
 class PooledViT(nn.Module):
@@ -133,7 +106,7 @@ def siglip_text(config: TextEncoderConfig, outputs: int) -> TextEncoder:
     """Compose SigLIP's encoder of texts: its last token, in a text that is filled with padding, projected."""
     embed = Embedding(nn.Embedding(config.vocabulary, config.width), nn.Embedding(config.length, config.width))
     head = Pool("last", nn.Linear(config.width, outputs))
-    return TextEncoder(embed, Stack(config.blocks(PreNormBlock), config.norm()), head)
+    return TextEncoder(embed, Stack(config.blocks(PreNormBlock), config.norm()), head, Unplaced())
 
 
 class TwoTowers(nn.Module):

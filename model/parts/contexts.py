@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Context, Contexts, Distances, visible_keys
+from model.parts.attention import Context, Contexts, Distances, causal, visible_keys
 from model.parts.positions import RelativeBias, Rotary, near
 
 
@@ -15,6 +15,14 @@ class Unplaced(nn.Module):
     def forward(self, visible: Tensor) -> Contexts:
         """Take visible (batch, token)."""
         return Context(visible_keys(visible))
+
+
+class Causal(nn.Module):
+    """Tokens see themselves and those before them, as far as these are visible (Radford et al. 2021, section 2.4)."""
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token)."""
+        return Context(visible_keys(visible) & causal(visible.shape[1], visible.device))
 
 
 class Biased(nn.Module):

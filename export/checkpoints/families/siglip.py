@@ -19,8 +19,8 @@ from export.checkpoints.families.clip import COUNTED, EMBEDDED_PATCHES, EMBEDDED
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Activation, Epsilon, Size
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
-from model.architectures.two_towers import PooledViT, PooledViTConfig, siglip_image, siglip_text
-from model.architectures.vit import ViTConfig
+from model.architectures.two_towers import PooledViT, siglip_image, siglip_text
+from model.architectures.vit import PatchesAloneConfig, ViTConfig
 
 
 class TextConfig(TextTowerConfig):
@@ -47,7 +47,7 @@ class SiglipImage(VisionTransformerFamily[VisionConfig]):
 
     def sizes(self, config: VisionConfig, image: tuple[int, int], checkpoint: Checkpoint) -> ViTConfig:
         """Return the definition's sizes."""
-        return vit_sizes(PooledViTConfig, config, image, config.intermediate_size)
+        return vit_sizes(PatchesAloneConfig, config, image, config.intermediate_size)
 
     def head(self, config: VisionConfig, sizes: ViTConfig, task: Task, checkpoint: Checkpoint) -> nn.Module:
         """Return nothing: what attends is a part of the definition."""

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from model.architectures.text_encoder import TextEncoderConfig
-from model.architectures.two_towers import PooledViTConfig, TwoTowersConfig, clip, siglip
-from model.architectures.vit import ViTConfig
+from model.architectures.two_towers import TwoTowersConfig, clip, siglip
+from model.architectures.vit import PatchesAloneConfig, ViTConfig
 from tests.samples.attention_reference import (
     assert_same,
     assert_same_maps,
@@ -90,7 +90,7 @@ def test_both_towers_and_their_scores_are_their_equations():
 def test_a_siglip_is_its_equations():
     """Zhai et al. 2022, section 3.2, of pictures; of texts nothing is hidden, and the last token is projected."""
     config = replace(
-        CONFIG, image=PooledViTConfig((4, 6), 3, patch=(2, 2), width=12, hidden=20, classes=0, **SIZES), outputs=12
+        CONFIG, image=PatchesAloneConfig((4, 6), 3, patch=(2, 2), width=12, hidden=20, classes=0, **SIZES), outputs=12
     )
     model, pixels = sharpen(siglip(config)), randn(3, 3, 4, 6)
     w, whole = weights_of(model, "siglip"), torch.ones_like(VISIBLE)

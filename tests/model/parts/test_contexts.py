@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from model.parts.attention import Context, visible_keys
-from model.parts.contexts import Biased, Disentangled, LocalAndGlobal, Turned, Unplaced
+from model.parts.contexts import Biased, Causal, Disentangled, LocalAndGlobal, Turned, Unplaced
 from model.parts.positions import RelativeBias, Rotary
 from tests.samples.attention_reference import assert_same, sharpen
 
@@ -16,6 +16,15 @@ def test_tokens_see_what_is_visible_and_nothing_else_is_said():
     given = Unplaced()(VISIBLE)
     assert torch.equal(given.visible, VISIBLE[:, None, None])
     assert given == Context(given.visible)
+
+
+def test_what_is_later_is_not_seen():
+    given = Causal()(VISIBLE).visible
+    for text in range(2):
+        for query in range(6):
+            assert [bool(one) for one in given[text, 0, query]] == [
+                key <= query and bool(VISIBLE[text, key]) for key in range(6)
+            ]
 
 
 def test_a_bias_is_that_of_the_distances_of_all_tokens():
