@@ -379,9 +379,9 @@ def towers(
     return Reference(lambda: kind(config(text_config=texts, vision_config=pictures, **options)), parts)
 
 
-def pair(name: str, image: Case, text: Case) -> dict[str, Case]:
+def pair(name: str, image: Case, text: Case, parts: Parts = TOWER_PARTS) -> dict[str, Case]:
     """Return two cases of one checkpoint, of pictures and of texts, that are exported together."""
-    text = replace(text, pair=name, model=replace(image.model, parts=TOWER_PARTS), exported=image.exported)
+    text = replace(text, pair=name, model=replace(image.model, parts=parts), exported=image.exported)
     return {name: replace(image, beside=text), f"{name}-text": text}
 
 
@@ -1173,6 +1173,18 @@ CASES = {
             {"tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>"}},
             ended, tower="text",
         ),
+    ),
+    **pair(
+        "chinese-clip",
+        Case(
+            towers(
+                T.ChineseCLIPModel, T.ChineseCLIPConfig, {"vocab_size": 130, "hidden_act": "gelu_new"},
+                {"patch_size": 6}, projection_dim=10,
+            ),
+            "feature-extraction", processor("ChineseCLIPImageProcessor", 12, 12, do_center_crop=False), tower="vision",
+        ),
+        Case(Reference(lambda: None), "feature-extraction", {}, pieces, tower="text"),
+        BERT_PARTS,
     ),
     **pair(
         "siglip",

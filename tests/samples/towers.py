@@ -31,6 +31,8 @@ class Tower(torch.nn.Module):
     def forward(self, *given, **options):
         """Return what the body does, its vector projected."""
         out = self.body(*given, **options)
+        if out.pooler_output is None:  # of a BERT
+            out.pooler_output = out.last_hidden_state[:, 0]
         if self.projection is not None:
             out.pooler_output = self.projection(out.pooler_output)
         return out

@@ -13,6 +13,7 @@ from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.image_family import VisionTransformerFamily
 from export.checkpoints.building.tensor_names import Names
+from export.checkpoints.building.text_family import TextConfig
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.config import Activation, Config, Depth, Epsilon, Size
 from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, text_rule
@@ -64,7 +65,7 @@ class TowersConfig(Config):
         return found
 
 
-T = TypeVar("T", bound=TextTowerConfig)
+T = TypeVar("T", bound=TextTowerConfig | TextConfig)
 P = TypeVar("P", bound=TowersConfig)
 
 

@@ -48,7 +48,7 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **{name: (name, UNASKED) for name in ("nomic_bert", "gte", "eurobert")},
     "new": ("gte", UNASKED),
     **dict.fromkeys(("roberta-prelayernorm", "xlm-roberta-xl"), ("roberta_prelayernorm", TEXTS)),
-    **{name: (name, VECTORS) for name in ("clip", "siglip")},
+    **{name: (name, VECTORS) for name in ("clip", "chinese_clip", "siglip")},
     "gpt2": ("gpt2", CONTINUED),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
     "whisper": ("whisper", ("automatic-speech-recognition",)),

@@ -48,6 +48,7 @@ PROCESSOR_DEFAULTS: dict[str, Settings] = {  # where a class differs from DEFAUL
     "BeitImageProcessor": {"crop_size": 224},
     "BitImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
     "CLIPImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
+    "ChineseCLIPImageProcessor": {**CLIP, **CENTER_CROP, "default_to_square": False, "do_convert_rgb": True},
     "ConvNextImageProcessor": {"size": 384, "default_to_square": False, "crop_pct": 224 / 256},
     "DINOv3ViTImageProcessor": {**IMAGENET, "resample": 2},  # which has no Pillow backend, and resizes floats
     "DeiTImageProcessor": {**CENTER_CROP, "size": 256},
