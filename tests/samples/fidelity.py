@@ -261,8 +261,8 @@ def of_checkpoint(name, described):
         modules[path].register_forward_pre_hook(lambda module, given: before_norm.append(given[0]))
 
     def see(feed):
-        for one in (*caught.values(), before_norm):
-            one.clear()
+        for found in (*caught.values(), before_norm):
+            found.clear()
         out = _asked(name, theirs, described, {port: torch.from_numpy(array) for port, array in feed.items()})
         if "encoder" in heads and "decoder" in heads:
             stacks = (out.encoder_attentions, out.decoder_attentions, out.cross_attentions)
