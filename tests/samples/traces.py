@@ -82,10 +82,9 @@ def traced_once(plan, sizes, opset=DEFAULT_OPSET):
     if file.exists():
         return onnx.load(file)
     graph = trace(plan, sizes, opset)
-    data = graph.SerializeToString()
-    if len(data) <= LARGEST:
+    if graph.ByteSize() <= LARGEST:
         part = file.with_suffix(f".{os.getpid()}")
-        part.write_bytes(data)
+        part.write_bytes(graph.SerializeToString())
         part.rename(file)  # whole, whoever else writes it at the same time
     return graph
 
