@@ -7,7 +7,9 @@ from pydantic import Field
 from export.checkpoints.building.rotary_keys import POST_NORM_NAMES, Base, RotaryKeys, joined
 from export.checkpoints.building.text_family import of_words
 from export.checkpoints.families import bert
+from export.checkpoints.reading.checkpoint import CONFIG
 from export.checkpoints.reading.config import Activation, Index, Size
+from export.errors import CheckpointError
 from model.architectures.text_encoder import TextEncoderConfig
 from model.architectures.text_encoder_variants import GatedEncoderConfig
 
@@ -46,14 +48,11 @@ class NomicBertFamily(bert.EncoderFamily[Config]):
     """A text encoder whose heads are those of BERT."""
 
     def sizes(self, config: Config) -> TextEncoderConfig:
-        """Return the definition's sizes."""
-        return bert.sizes_of(
-            config,
-            GatedEncoderConfig,
-            types=config.type_vocab_size,
-            theta=config.theta,
-            attention_bias=False,
-        )
+        """Return the definition's sizes. Raises CheckpointError where the authors' code has other angles."""
+        types, theta, base = config.type_vocab_size, config.theta, config.rotary_emb_base
+        if base not in (None, theta):
+            raise CheckpointError(f"{CONFIG}: rotary_emb_base must be {theta}, as rope_theta is, given {base}")
+        return bert.sizes_of(config, GatedEncoderConfig, types=types, theta=theta, attention_bias=False)
 
 
 BLOCK = "encoder.blocks.{}"

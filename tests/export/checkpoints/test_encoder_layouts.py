@@ -72,6 +72,7 @@ def test_what_finds_replaced_words_is_exported_as_a_body_alone(saved):
         ("nomic-bert", "prenorm", True),
         ("nomic-bert", "rotary_emb_interleaved", True),
         ("nomic-bert", "rotary_emb_fraction", 0.5),
+        ("nomic-bert-features", "rotary_emb_base", 10_000),
         ("gte", "rope_scaling", {"type": "dynamic", "factor": 2.0}),
         ("gte", "logn_attention_scale", True),
         ("eurobert", "head_dim", 16),
