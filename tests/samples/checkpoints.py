@@ -990,6 +990,10 @@ CASES = {
         rotary(T.JinaEmbeddingsV3ForMaskedLM, T.JinaEmbeddingsV3Config, **ROBERTA, hidden_act="relu"), "fill-mask",
         ROBERTA_TOKENS, unigrams,
     ),
+    "jina-v3-sparse": Case(
+        rotary(T.JinaEmbeddingsV3ForMaskedLM, T.JinaEmbeddingsV3Config, **ROBERTA, tie_word_embeddings=False),
+        "sparse-embedding", ROBERTA_TOKENS, unigrams, options=("--task", "sparse-embedding"),
+    ),
     "jina-v3-features": Case(
         rotary(T.JinaEmbeddingsV3Model, T.JinaEmbeddingsV3Config, **ROBERTA), "feature-extraction", SENTENCES | MEAN,
         unigrams, pooling="mean",
@@ -1003,6 +1007,9 @@ CASES = {
     ),
     "nomic-bert-mask": Case(
         rotary(T.NomicBertForMaskedLM, T.NomicBertConfig), "fill-mask", BERT_TOKENS, pieces,
+    ),
+    "nomic-bert-sparse": Case(
+        rotary(T.NomicBertForMaskedLM, T.NomicBertConfig), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
     ),
     "nomic-bert-features": Case(
         rotary(T.NomicBertModel, T.NomicBertConfig, theta=1000.0), "feature-extraction", SENTENCES | MEAN, pieces,
@@ -1067,6 +1074,10 @@ CASES = {
         bert(T.RobertaPreLayerNormForMaskedLM, T.RobertaPreLayerNormConfig, **ROBERTA, hidden_act="relu"), "fill-mask",
         ROBERTA_TOKENS, roberta_bytes,
     ),
+    "prelayernorm-sparse": Case(
+        bert(T.RobertaPreLayerNormForMaskedLM, T.RobertaPreLayerNormConfig, **ROBERTA), "sparse-embedding",
+        ROBERTA_TOKENS, roberta_bytes, options=("--task", "sparse-embedding"),
+    ),
     "prelayernorm-features": Case(
         bert(T.RobertaPreLayerNormModel, T.RobertaPreLayerNormConfig, **ROBERTA), "feature-extraction",
         SENTENCES | MEAN, roberta_bytes, pooling="mean",
@@ -1074,6 +1085,18 @@ CASES = {
     "xlm-roberta-xl": Case(
         bert(T.XLMRobertaXLForSequenceClassification, T.XLMRobertaXLConfig, **ROBERTA), "text-classification",
         ROBERTA_TOKENS, unigrams,
+    ),
+    "xlm-roberta-xl-tags": Case(
+        bert(T.XLMRobertaXLForTokenClassification, T.XLMRobertaXLConfig, **ROBERTA, **TAGGED), "token-classification",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "xlm-roberta-xl-answer": Case(
+        bert(T.XLMRobertaXLForQuestionAnswering, T.XLMRobertaXLConfig, **ROBERTA, **ENDS), "question-answering",
+        ROBERTA_TOKENS, unigrams,
+    ),
+    "xlm-roberta-xl-features": Case(
+        bert(T.XLMRobertaXLModel, T.XLMRobertaXLConfig, **ROBERTA), "feature-extraction", SENTENCES | MEAN, unigrams,
+        pooling="mean",
     ),
     "xlm-roberta-xl-mask": Case(
         bert(T.XLMRobertaXLForMaskedLM, T.XLMRobertaXLConfig, **ROBERTA, tie_word_embeddings=False), "fill-mask",
