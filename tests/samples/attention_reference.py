@@ -56,8 +56,11 @@ def layer_norm(w, name, x, epsilon=1e-5):
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"] + w[f"{name}.bias"]
 
 
-def attention(w, name, heads, x, source, visible=None):
-    """One head after the other, each on its own columns: (output, weights (batch, heads, query, key))."""
+def attention(w, name, heads, x, source, visible=None, bias=None):
+    """One head after the other, each on its own columns: (output, weights (batch, heads, query, key)).
+
+    `bias` (batch, heads, query, key) is added to scores.
+    """
     query, key, value = (
         linear(w, f"{name}.query", x),
         linear(w, f"{name}.key", source),
@@ -68,6 +71,8 @@ def attention(w, name, heads, x, source, visible=None):
     for start in range(0, query.shape[-1], size):
         columns = slice(start, start + size)
         scores = query[..., columns] @ key[..., columns].swapaxes(-1, -2) / math.sqrt(size)
+        if bias is not None:
+            scores = scores + bias[:, start // size]
         maps.append(softmax(scores if visible is None else np.where(np.asarray(visible), scores, -np.inf)))
         mixed.append(maps[-1] @ value[..., columns])
     return linear(w, f"{name}.output", np.concatenate(mixed, -1)), np.stack(maps, 1)
@@ -77,7 +82,7 @@ def feed_forward(w, name, x, activation):
     return linear(w, f"{name}.2", activation(linear(w, f"{name}.0", x)))
 
 
-def encoder_block(w, name, heads, x, *, pre_norm, activation, visible=None, epsilon=1e-5):
+def encoder_block(w, name, heads, x, *, pre_norm, activation, visible=None, bias=None, epsilon=1e-5):
     """Return (x, map) of one block, the residual sums written out for either place of the norm."""
 
     def norm(part, x):
@@ -85,10 +90,10 @@ def encoder_block(w, name, heads, x, *, pre_norm, activation, visible=None, epsi
 
     if pre_norm:
         y = norm("attention", x)
-        mixed, found = attention(w, f"{name}.attention", heads, y, y, visible)
+        mixed, found = attention(w, f"{name}.attention", heads, y, y, visible, bias)
         x = x + mixed
         return x + feed_forward(w, f"{name}.feed_forward", norm("feed_forward", x), activation), found
-    mixed, found = attention(w, f"{name}.attention", heads, x, x, visible)
+    mixed, found = attention(w, f"{name}.attention", heads, x, x, visible, bias)
     x = norm("attention", x + mixed)
     return norm("feed_forward", x + feed_forward(w, f"{name}.feed_forward", x, activation)), found
 
