@@ -360,6 +360,17 @@ def test_a_pair_is_replaced_as_a_pair_or_not_at_all(copied):
         assert versions(client) == {}
 
 
+def test_one_of_a_pair_is_unloaded_and_loaded_with_the_other(copied):
+    with in_process(copied, admin_port=0) as client:
+        for one, other in (("clip", "clip-text"), ("clip-text", "clip")):
+            assert client.admin.post(f"/v2/repository/models/{one}/unload").status_code == 200
+            assert versions(client) == {}
+            assert client.admin.post(f"/v2/repository/models/{other}/load").status_code == 200
+            assert versions(client) == OLD
+            asked = {"images": SENT[:1], "labels": LABELS}
+            assert client.post("/v1/models/clip/classify", json=asked).status_code == 200
+
+
 def test_a_start_serves_the_newest_pair_that_is_whole(copied):
     another(copied, "clip", "2")
     loaded = load(Settings(artifacts=copied))
