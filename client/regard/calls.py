@@ -14,7 +14,7 @@ from PIL import Image
 
 from regard.attention import Attention, Json
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
-from regard.inputs import CHANNELS, Encoded, encode, names_file
+from regard.inputs import CHANNELS, FIELDS, Encoded, encode, names_file
 from regard.models import Description, read_description
 from regard.reading import read_attention
 from regard.results import Asked, Asker, R, Result, read_result
@@ -101,7 +101,7 @@ def predictions(
             for entry, one in entries
         ]
 
-    inputs = {given[0].field: [one.json for one in given]}
+    inputs = {given[0].field if given else FIELDS[model.sort]: [one.json for one in given]}
     body = {**inputs, **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 

@@ -60,12 +60,13 @@ def similarity(
 
     Of two models that are compared, inputs and sources may be pictures too.
     """
-    given = [encode(one, model.sent) for one in _listed("inputs", inputs)]
+    sent = model.sent if model.partner else "text"
+    given = [encode(one, sent) for one in _listed("inputs", inputs)]
     if len({one.field for one in given}) > 1:
         raise BadInput("inputs: must be all texts or all pictures, given both")
     alone = is_one(source)
     sources: list[object] = [source] if alone else list(source)  # type: ignore[arg-type] # several, as is not one
-    encoded = [encode(one, model.sent) for one in sources]
+    encoded = [encode(one, sent) for one in sources]
     named = [one.json if one.text is not None else {"image": one.json} for one in encoded]
 
     def read(reply: Reply) -> list[Similarity]:

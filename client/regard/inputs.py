@@ -36,6 +36,10 @@ SENT_AS_THEY_ARE = {
 CHANNELS = (1, 3, 4)
 
 
+FIELDS = {"image": "images", "text": "inputs", "sound": "audio"}
+"""The field of a body that holds inputs, by their sort."""
+
+
 @dataclass(frozen=True)
 class Encoded:
     """An input as it is sent: the bytes of a picture or a sound and their media type, or a text."""
@@ -64,7 +68,7 @@ class Encoded:
     @property
     def field(self) -> str:
         """The field of a body that holds inputs of its sort."""
-        return "inputs" if self._file is None else "images" if self.sound is None else "audio"
+        return FIELDS["text" if self._file is None else "image" if self.sound is None else "sound"]
 
     @property
     def _file(self) -> bytes | None:
