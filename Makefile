@@ -26,7 +26,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
-  bench-runtimes bench-maps bench-shapes bench-scale bench-tasks bench-speech bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
+  bench-runtimes bench-maps bench-shapes bench-scale bench-tasks bench-speech bench-labels bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
   container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
@@ -153,6 +153,9 @@ bench-tasks: .venv/.bench-$(EXTRA) $(call MANIFEST,minilm) ## a rerank of 100 pa
 
 bench-speech: .venv/.dev-$(EXTRA) $(call MANIFEST,whisper-tiny-en) ## what whisper-tiny-en writes and when, beside transformers; with ARGS=--rates how fast, beside faster-whisper (needs espeak-ng)
 	@$(BIN)/python -m benchmarks.speech $(ARGS)
+
+bench-labels: .venv/.dev-$(EXTRA) ## labels of pictures at the shape of CLIP ViT-B/32, beside transformers with FastAPI
+	@$(BIN)/python -m benchmarks.labels $(ARGS)
 
 bench-page: .venv/.dev-$(EXTRA) $(foreach name,digits minilm photos,$(call MANIFEST,$(name))) ## how fast the page is in a browser: first picture, heads, a drawing's answer, hover (needs chromium)
 	@$(BIN)/python -m benchmarks.page $(ARGS)
