@@ -16,6 +16,7 @@ from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
 from model.architectures.tera import TERA_SIZES, tera
 from model.architectures.text_encoder import TEXT_ENCODER_SIZES, tagger, text_ranker, word_filler
 from model.architectures.transformer import TRANSFORMER_SIZES, vaswani
+from model.architectures.two_towers import TWO_TOWERS_SIZES, clip
 from model.architectures.vit import VIT_SIZES, vit
 from model.architectures.vit_variants import VARIANTS
 from model.parts.attention_variants import Bilinear, Hard
@@ -40,6 +41,7 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: swin_v2(config) for name, config in SWIN_V2_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: speech_transformer(config) for name, config in SPEECH_TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: tera(config) for name, config in TERA_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: clip(config) for name, config in TWO_TOWERS_SIZES.items()},  # type: ignore[misc] # as above
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
     "dates-mlm": lambda: word_filler(TEXT_ENCODER_SIZES["dates-mlm"]),

@@ -1,10 +1,11 @@
-"""Vocabularies of the bundled models: characters of `dates` and its siblings, words of `captions`.
+"""Vocabularies of the bundled models: characters of `dates` and its siblings, words of `captions` and of
+`scenes-clip`.
 
 The exported tokenizers give the same indices.
 """
 
 PAD, START, END, UNKNOWN = range(4)
-"""The indices with which both vocabularies begin; that of words has no UNKNOWN."""
+"""The indices with which all vocabularies begin; that of words has no UNKNOWN."""
 
 # Characters.
 
@@ -34,3 +35,16 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 def encode_words(digits: tuple[int, ...]) -> list[int]:
     """Return the indices of digits' words, between START and END."""
     return [START, *(len(WORD_SPECIALS) + digit for digit in digits), END]
+
+
+# Words of labels.
+
+COLOURS = ("red", "green", "blue", "yellow", "purple", "white")
+LABEL_WORDS = ("a", "and", "digit", *COLOURS, *WORDS)
+"""The words of labels such as "a red seven and a blue digit"; SPECIALS come before them."""
+
+
+def encode_label(text: str) -> list[int]:
+    """Return the indices of the words of a lower-case text, between START and END."""
+    known = {token: index for index, token in enumerate((*SPECIALS, *LABEL_WORDS))}
+    return [START, *(known.get(word, UNKNOWN) for word in text.split()), END]

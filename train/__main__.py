@@ -21,6 +21,7 @@ RECIPES = {
     "scenes-dino": "dino_scenes",
     "scenes-detr": "scenes",
     "scenes-swin": "marked",
+    "scenes-clip": "clip",
     "spoken-digits": "spoken_digits",
     "spoken-tera": "tera",
     "dates-mlm": "language",

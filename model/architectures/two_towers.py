@@ -29,6 +29,16 @@ class TwoTowersConfig:
     outputs: int
 
 
+TWO_TOWERS_SIZES = {
+    # bundled: scenes of coloured digits, and labels of 19 words
+    "scenes-clip": TwoTowersConfig(
+        ViTConfig((48, 48), 3, patch=(4, 4), width=96, layers=4, heads=4, hidden=384, classes=0),
+        TextEncoderConfig(23, length=24, width=64, layers=2, heads=4, hidden=256, epsilon=1e-6),
+        outputs=64,
+    ),
+}
+
+
 class NormedStack(Stack):
     """A stack that normalises what enters it as well (Radford et al. 2021, section 2.4)."""
 

@@ -16,6 +16,7 @@ from model.architectures.swin_v2 import SWIN_V2_SIZES
 from model.architectures.tera import TERA_SIZES
 from model.architectures.text_encoder import TEXT_ENCODER_SIZES
 from model.architectures.transformer import TRANSFORMER_SIZES
+from model.architectures.two_towers import TWO_TOWERS_SIZES
 from model.architectures.vit import VIT_SIZES
 from model.architectures.vit_variants import PLAIN, VARIANTS
 from model.catalogue import CATALOGUE, build, bundled
@@ -31,6 +32,7 @@ PARAMETERS = {
     "swin_t": 28_288_354,  # as in torchvision
     "swin_v2_t": 28_347_154,  # torchvision's 28 351 570, but for the 4 416 numbers of biases of keys, which are 0 there
     "scenes-swin": 301_996,
+    "scenes-clip": 579_713,
     "digits": 455_050,
     "digits-dino": 454_080,
     "scenes-dino": 463_200,
@@ -72,6 +74,7 @@ MAPS = {  # how many, with how many heads each
     "swin_t": (12, {3, 6, 12, 24}),
     "swin_v2_t": (12, {3, 6, 12, 24}),
     "scenes-swin": (4, {3, 6}),
+    "scenes-clip": (4, 4),
     "digits": (4, 4),
     "digits-dino": (4, 4),
     "scenes-dino": (4, 4),
@@ -160,6 +163,13 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
         elif name in TERA_SIZES:
             embeddings, maps = model(torch.zeros(FRAMES))
             assert embeddings.shape == (1, TERA_SIZES[name].width)
+        elif name in TWO_TOWERS_SIZES:
+            config = TWO_TOWERS_SIZES[name]
+            longest = torch.zeros(1, config.text.length, dtype=torch.long)
+            pixels = torch.zeros(1, config.image.channels, *config.image.image)
+            assert model(pixels, longest, longest == 0).shape == (1, 1)
+            vectors, maps = model.image(pixels)
+            assert vectors.shape == model.text(longest, longest == 0)[0].shape == (1, config.outputs)
         elif name in SWINS:
             config = SWINS[name]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))

@@ -49,13 +49,16 @@ def scene(fields: Tensor, labels: Tensor, generator: torch.Generator) -> Scene:
 
 
 def put(picture: Tensor, field: Tensor, left: int, top: int, size: int) -> tuple[int, int, int, int]:
-    """Draw a field (1, height, width), without its margin, into a square of a picture; return the box of its ink."""
+    """Draw a field (channels, height, width), without its margin, into a square of a picture of as many channels.
+
+    Returns the box of its ink.
+    """
     ink = F.interpolate(
         field[None, :, FIELD_MARGIN:-FIELD_MARGIN, FIELD_MARGIN:-FIELD_MARGIN], (size, size), mode="area"
     )
     place = picture[:, top : top + size, left : left + size]
     place.copy_(torch.maximum(place, ink[0]))
-    return _box(ink[0, 0], left, top)
+    return _box(ink[0].amax(0), left, top)
 
 
 def _box(ink: Tensor, left: int, top: int) -> tuple[int, int, int, int]:
@@ -64,8 +67,8 @@ def _box(ink: Tensor, left: int, top: int) -> tuple[int, int, int, int]:
     return left + int(columns[0]), top + int(rows[0]), left + int(columns[-1]) + 1, top + int(rows[-1]) + 1
 
 
-def on_box(place: int, box: Tensor, cell: int = 8) -> bool:
-    """True if a cell of the grid over a scene, counted in reading order, touches a box."""
-    row, column = divmod(place, SIDE // cell)
+def on_box(place: int, box: Tensor, cell: int = 8, side: int = SIDE) -> bool:
+    """True if a cell of the grid over a scene of `side` pixels, counted in reading order, touches a box."""
+    row, column = divmod(place, side // cell)
     left, top, right, bottom = box.tolist()
     return bool(column * cell < right and (column + 1) * cell > left and row * cell < bottom and (row + 1) * cell > top)
