@@ -18,6 +18,8 @@ MAX_FILE_BYTES = 256 << 10
 
 ExampleText = Annotated[str, Field(min_length=1, max_length=MAX_EXAMPLE_CHARACTERS)]
 
+MOST_EXAMPLE_LABELS = 16
+
 ExampleFile = Annotated[str, Field(pattern=FILE_NAME)]
 
 
@@ -28,6 +30,9 @@ class Example(Part):
     text_pair: ExampleText | None = Field(None, description="of feature-extraction, a text to compare with the first")
     image: ExampleFile | None = None
     sound: ExampleFile | None = None
+    labels: Annotated[tuple[ExampleText, ...], Field(max_length=MOST_EXAMPLE_LABELS)] | None = Field(
+        None, description="labels to choose among for the picture, of a model that is compared with one of texts"
+    )
 
     @model_validator(mode="after")
     def _one_input(self) -> "Example":
@@ -35,6 +40,8 @@ class Example(Part):
             raise ValueError("exactly one of text, image and sound must be given")
         if self.text is None and self.text_pair is not None:
             raise ValueError("text_pair needs text")
+        if self.image is None and self.labels is not None:
+            raise ValueError("labels need an image")
         if self.file and (self.media_type or "").startswith("audio/") != (self.sound is not None):
             raise ValueError("a sound must be a WAV file, and an image a picture")
         return self

@@ -123,13 +123,18 @@ def with_usual(source: Source) -> Source:
     return with_texts(source, texts)[0]
 
 
-def with_files(source: Source, files: Sequence[Path]) -> Source:
-    """Return a source with an example for each picture or sound. Raises CheckpointError for one that is not served."""
+def with_files(source: Source, files: Sequence[Path], labels: Sequence[Texts] = ()) -> Source:
+    """Return a source with an example for each picture or sound, and its labels, where there are `labels` of each.
+
+    Raises CheckpointError for a file that is not served.
+    """
     sort, ending_of = ("sound", _ending_of_sound) if source.sound else ("image", _ending_of_picture)
     contents = [_read(file, sort) for file in files]
     endings = [ending_of(file, content) for file, content in zip(files, contents, strict=True)]
     names = [f"example-{index}.{ending}" for index, ending in enumerate(endings)]
-    examples = tuple(Example(**{sort: name}) for name in names)
+    examples = tuple(Example.model_validate({sort: name}) for name in names)
+    if labels:
+        examples = tuple(one.model_copy(update={"labels": own}) for one, own in zip(examples, labels, strict=True))
     return dataclasses.replace(source, examples=examples, example_files=dict(zip(names, contents, strict=True)))
 
 

@@ -143,11 +143,12 @@ def _own(served: ServedModel) -> dict[str, object]:
 
 
 def _example(manifest: Manifest, index: int) -> dict[str, object]:
-    """Return an example's texts, or where its picture or sound is found and the media type that it has."""
+    """Return an example's texts, or where its picture or sound is found, and the media type and labels that it has."""
     example = manifest.examples[index]
     if example.file:
         sort = "image" if example.image else "sound"
-        return {sort: f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type}
+        labels = {} if example.labels is None else {"labels": example.labels}
+        return {sort: f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type, **labels}
     return example.model_dump(exclude_none=True)
 
 

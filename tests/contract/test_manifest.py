@@ -374,6 +374,7 @@ TEXTS = {"text": "It rained.", "text_pair": "I like tea."}
         ({"text": "3 may", "image": "example-0.png"}, "exactly one of text, image and sound must be given"),
         ({"text_pair": "3 may"}, "exactly one of text, image and sound must be given"),
         ({"image": "example-0.png", "text_pair": "3 may"}, "text_pair needs text"),
+        ({"text": "3 may", "labels": ["a red seven"]}, "labels need an image"),
     ],
 )
 def test_an_example_is_one_input(example, words):

@@ -46,6 +46,7 @@ class Example(Part):
     image: str | None = Field(None, description="the path of the picture")
     sound: str | None = Field(None, description="the path of the sound")
     type: str | None = Field(None, description="the media type of either")
+    labels: list[str] | None = Field(None, description="labels to choose among for the picture")
 
 
 class ImageSize(Part):
