@@ -8,7 +8,7 @@ import { Opened } from './opened.js'
 import { Answers, Controls, Input, Look } from './panels.js'
 import { html, render, useEffect, useLayoutEffect, useRef, useState } from './preact.js'
 import { KeyDialog, Problem } from './problem.js'
-import { keepPicture } from './question.js'
+import { keepPicture, labelsOf } from './question.js'
 import { Request } from './request.js'
 import { useOther } from './second.js'
 import { aboutAnother, aboutModel, coveredOf, DRAWN, sortOf, within } from './selection.js'
@@ -23,8 +23,8 @@ const SAID = 10000 // milliseconds for which a model that is missing is named
 function useKept(answer, input, id, change) {
   useLayoutEffect(() => { // at once: a stroke may come in between
     if (!answer?.id || !answer.input.blob || !id || id === answer.id) return // an example has no id
-    if (answer.input !== input) return // there is a newer picture
-    keepPicture(answer.id, answer.input)
+    if (answer.input.blob !== input?.blob) return // there is a newer picture
+    keepPicture(answer.id, input)
     change({ id: answer.id })
   }, [answer?.id])
 }
@@ -97,6 +97,7 @@ function App() {
   const typed = useRef('') // a text that was not asked yet
   const wanted = {
     ...chosen, pair: input?.pair ?? chosen.pair, // an example may have a second text, too
+    labels: labelsOf(model, chosen),
     other: second.refusal ? '' : chosen.other, against: second.id,
     than: third.refusal ? '' : chosen.than, rather: third.id, waits: second.busy || third.busy,
   }

@@ -7,8 +7,8 @@ import { blocksOf, mapsOf } from './looks.js'
 import { html, useState } from './preact.js'
 import { attentionOf } from './question.js'
 import {
-  aboutKind, hasObjects, headOptionsOf, isLong, kindOf, kindsOf, layerOf, methodOf, ofShown, optionsOf, pinnedOf,
-  rolloutOf, sortOf,
+  aboutKind, hasLabels, hasObjects, headOptionsOf, isLong, kindOf, kindsOf, layerOf, methodOf, ofShown, optionsOf,
+  pinnedOf, rolloutOf, sortOf,
 } from './selection.js'
 import { queryOf } from './service.js'
 import { taskOf } from './tasks.js'
@@ -91,7 +91,8 @@ export function Evaluation({ model, selection: selected, change, input, main, dr
   const [open, setOpen] = useState(false)
   const { Curves, wrong } = useLater(open)
   const { compares, named } = taskOf(model)
-  const alone = compares && !(model.inputs.width ? selection.against : selection.pair)
+  const second = model.inputs.width ? selection.against : selection.pair
+  const alone = compares && !second && !hasLabels(model, selection)
   const kind = kindOf(model, selection)
   const silent = STATES.includes(methodOf(model, kind, selection))
   const several = Array.isArray(optionsOf(model, selection).against)

@@ -48,7 +48,7 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
     : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
     : JSON.stringify(inputs)
   const method = endpoint.replace('-', '_') + (both ? '_batch' : '')
-  if (given.labels?.length > 1) given.attention = { method: attention, target: given.labels[part] } // its pair is kept
+  if (part && given.labels?.length > 1) given.attention = { method: attention, target: given.labels[part] } // its pair is kept
   const found = texts ? 'ranked' : both ? 'answer, *others' : 'answer'
   const address = addressOf('').replace(/\/$/, '')
   return [
@@ -64,9 +64,9 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
   ].join('\n')
 }
 
-/** Return the options of a query, numbers as such: those of a picture's or a sound's question. */
+/** Return the options of a query, numbers as such, labels as a list: those of a picture's or a sound's question. */
 const numbersOf = (query) => Object.fromEntries([...new URLSearchParams(query)].map(([name, value]) =>
-  [name, Number.isNaN(Number(value)) ? value : Number(value)]))
+  [name, name === 'labels' ? value.split(',') : Number.isNaN(Number(value)) ? value : Number(value)]))
 
 /** Return options as keywords of Python, which reads all but truth values as JSON writes them. */
 const keywordsOf = (options) => Object.entries(options).map(([name, value]) =>

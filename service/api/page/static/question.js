@@ -26,6 +26,10 @@ export function inputOf(model, { id, text, pair, example }, picture) {
   return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
 }
 
+/** Return the labels to choose among, one a line: those that are chosen, else those of the example or of the first. */
+export const labelsOf = (model, { labels, example }) =>
+  labels || (model?.examples?.[Number(example || 0)]?.labels ?? []).join('\n')
+
 /** Keep a picture by the id of its answer while the page is open. */
 export function rememberPicture(id, picture) {
   pictures.set(id, picture)

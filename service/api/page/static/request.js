@@ -11,7 +11,7 @@ const REVOKED = 10000 // milliseconds after which the browser has begun to save 
 /** Return a question as what is fetched: `path` and `init`. A file goes as it is, its options in the query. */
 export function requestOf(model, input, options) {
   const task = taskOf(model)
-  const endpoint = task.endpoint ?? model.endpoints[0]
+  const endpoint = task.endpoint ?? (options.labels ? 'classify' : model.endpoints[0])
   const path = `v1/models/${encodeURIComponent(model.name)}/${endpoint}`
   if (input.blob) {
     const { attention: { method, ...rest } = {}, ...flat } = options

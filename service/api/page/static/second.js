@@ -5,7 +5,7 @@ import { FileButton } from './pad.js'
 import { pictureOf } from './image_file.js'
 import { html, useLayoutEffect, useState } from './preact.js'
 import { question, rememberPicture } from './question.js'
-import { kindOf, methodOf, secondOf } from './selection.js'
+import { hasLabels, kindOf, methodOf, secondOf } from './selection.js'
 import { taskOf } from './tasks.js'
 import { cosine, short } from './values.js'
 import { RATHER, STATES } from './words.js'
@@ -52,13 +52,14 @@ const chosenMethod = (model, selection) => methodOf(model, kindOf(model, selecti
 
 /** Return whether two pictures can be compared: their embeddings, or their parts. */
 function comparesPictures(model, selection) {
+  const embeds = taskOf(model).compares && !hasLabels(model, selection)
   return Boolean(model.inputs.width)
-    && (Boolean(taskOf(model).compares) || STATES.includes(chosenMethod(model, selection)))
+    && (embeds || STATES.includes(chosenMethod(model, selection)))
 }
 
 /** Return whether it can be explained why an input is like the second rather than like a third. */
 function comparesThree(model, selection) {
-  const second = model.inputs.width ? selection.other : selection.pair
+  const second = model.inputs.width ? !hasLabels(model, selection) && selection.other : selection.pair
   return Boolean(taskOf(model).compares && second) && RATHER.includes(chosenMethod(model, selection))
 }
 

@@ -14,7 +14,8 @@ export const DEFAULTS = {
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
   object: '', threshold: '', // what is pinned of several answers, and the probability from which an object is found
-  labels: '', template: '', multi: '', aggregate: '', // labels to choose among, and how tokens become entities
+  labels: '', template: '', multi: '', apart: '', // labels to choose among, and whether one is explained against others
+  aggregate: '', // how tokens become entities
   view: '', order: 'index', own: '', special: '', keep: '1', only: '', log: '', zoom: '1', // how it is drawn
   colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
   compare: '', with: '', covered: '', // with another method, layer, model or input
@@ -38,7 +39,7 @@ export const aboutAnother = (part) => ({
 export const aboutModel = (model, kept = {}) => ({
   ...aboutAnother({
     ...kept, model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean',
-    method: '', threshold: '', labels: '', template: '', multi: '', aggregate: '',
+    method: '', threshold: '', labels: '', template: '', multi: '', apart: '', aggregate: '',
   }),
   ...Object.fromEntries(GENERATION.map((name) => [name, ''])),
 })
@@ -101,9 +102,13 @@ export function kindOf(model, selection) {
 export const secondOf = (model, other) =>
   (/^\d{1,3}$/.test(other) && model?.examples?.[Number(other)] ? Number(other) : null)
 
+/** Return whether labels of one's own stand for what an embedding is compared with. */
+export const hasLabels = (model, { labels }) => Boolean(taskOf(model).chooses && labels)
+
 /** Return the methods of a kind. An embedding is explained by another input only. */
-export function methodsOf(model, kind, { pair, other }) {
-  if (!taskOf(model).compares || (model.inputs.width ? other : pair)) return kind.methods
+export function methodsOf(model, kind, selection) {
+  const { pair, other } = selection
+  if (!taskOf(model).compares || hasLabels(model, selection) || (model.inputs.width ? other : pair)) return kind.methods
   return kind.methods.filter((one) => !EXPLAINS.includes(one))
 }
 
@@ -115,7 +120,8 @@ export function methodOf(model, kind, selection) {
   const methods = methodsOf(model, kind, selection)
   const { best, usual } = model.attention
   const first = hasObjects(kind) || sortOf(model) === 'sound' ? 'raw' : best?.method
-  return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+  const told = hasLabels(model, selection) ? 'libra' : '' // others know of no label
+  return [selection.method, first, told, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
 }
 
 /** Return whether a patch of a kind can be a sink: all tokens of an image see all patches. */
@@ -209,8 +215,9 @@ export function compareOf(models, model, selection, input) {
   return values.includes(selection.compare) ? selection.compare : ''
 }
 
-/** Return a selection with the second text of the item of an answer that is shown. */
-export const ofShown = (selection, answer) => ({ ...selection, pair: answer?.input.pair ?? selection.pair })
+/** Return a selection with the second text of the item of an answer that is shown, and its rival where it has one. */
+export const ofShown = (selection, answer) =>
+  ({ ...selection, pair: answer?.input.pair ?? selection.pair, rival: answer?.input.rival })
 
 /** Return the options of attention that show what is selected. */
 export function optionsOf(model, selection) {

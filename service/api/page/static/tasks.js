@@ -83,8 +83,8 @@ function likenessOf(model, selection, method) {
 
 /** Return an answer as that of the chosen item, or of the first: by its id, with its second text. */
 function shownOf(items, answer, { object }) {
-  const { id, pair } = items.find((one) => String(one.object) === object) ?? items[0] ?? {}
-  return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
+  const { id, pair, rival } = items.find((one) => String(one.object) === object) ?? items[0] ?? {}
+  return id ? { ...answer, id, input: { ...answer.input, pair, rival } } : answer
 }
 
 /** Return the examples of a text and several others: those of one text together, each other in a line. */
@@ -194,6 +194,11 @@ const PAIRS = {
   inputs: (text, pair) => ({ text, text_pair: pair }),
 }
 const TEMPLATE = 'This example is {}.' // the service's own
+const WORDING = 'This is a photo of {}.' // the same, of labels of a picture
+
+/** Return what is said of a text or a picture that has a label; nothing without one. */
+const sentenceOf = (label, template) => (label === undefined ? '' : template.replace('{}', () => label))
+
 const CHOOSING = { // of a model of entailment: where a selection has labels, each is put into a sentence of its own
   ...PAIRS,
   title: 'Does the second text follow from the first, or which label fits?',
@@ -206,7 +211,7 @@ const CHOOSING = { // of a model of entailment: where a selection has labels, ea
   read({ id, results: [result] }, input, { labels, template = TEMPLATE }) {
     const choice = ({ index, label, probability }) => ({
       object: index, id: labels.length > 1 ? `${id}.${index}` : id, share: probability, text: label,
-      pair: template.replace('{}', () => label),
+      pair: sentenceOf(label, template),
     })
     return [labels ? { ranked: result.labels.map(choice) } : result]
   },
@@ -215,6 +220,35 @@ const CHOOSING = { // of a model of entailment: where a selection has labels, ea
     ? (ranked.find((one) => String(one.object) === object) ?? ranked[0]).text
     : CLASSES.named({ labels }, { target })),
   best: ({ ranked, labels }) => (ranked ? { name: ranked[0].text, share: ranked[0].share } : CLASSES.best({ labels })),
+}
+
+const LABELLED = { // of pictures, beside a model of texts: `chooses` among labels, each put into a sentence
+  ...VECTOR,
+  title: 'Which label fits, and where is it seen?',
+  chooses: true,
+  Options: later('Labels'),
+  options: (model, { labels, template }) =>
+    (labels ? { labels: labels.replaceAll('\n', ','), ...(template && { template }) } : {}),
+  items: RANKED.items,
+  read({ id, results: [result] }, input, { labels, template = WORDING }) {
+    if (!labels) return [result]
+    const choice = ({ index, label, probability }, at) => ({
+      object: index, id, share: probability, text: label, pair: sentenceOf(label, template),
+      rival: sentenceOf(result.labels[at ? 0 : 1]?.label, template), // the likeliest of the others
+    })
+    return [{ ...result, labels: undefined, ranked: result.labels.map(choice) }]
+  },
+  shown: (answer, selection) => shownOf(answer.results[0].ranked ?? [], answer, selection),
+  explained(model, selection, method) {
+    const { pair, rival, labels, template, apart } = selection
+    if (!labels) return likenessOf(model, selection, method)
+    const against = { text: pair || sentenceOf(labels.split('\n')[0], template || WORDING) }
+    return { against: apart && rival && RATHER.includes(method) ? [against, { text: rival }] : against }
+  },
+  scored: (model, selection) => (selection.labels ? { against: { text: selection.pair } } : againstOf(model, selection)),
+  named: CHOOSING.named,
+  best: CHOOSING.best,
+  said: ({ ranked, ...rest }) => (ranked ? `${ranked[0].text}, ${percent(ranked[0].share)}` : VECTOR.said(rest)),
 }
 
 /** Return the number of the entity that is pinned, as what is explained; without one, the service takes the surest. */
@@ -291,8 +325,11 @@ const TASKS = { // `title` is the question, `second` what a second text is; a fi
 }
 
 /** Return what the page knows of a model's task. */
-export const taskOf = ({ task, endpoints, zero_shot: chooses }) => (endpoints?.includes(RANKING.endpoint) ? RANKING
-  : chooses ? CHOOSING : TASKS[task] ?? { ...CLASSES, title: task })
+export function taskOf({ task, endpoints, zero_shot: chooses, contrast, inputs }) {
+  if (endpoints?.includes(RANKING.endpoint)) return RANKING
+  if (contrast && inputs.width) return LABELLED
+  return chooses ? CHOOSING : TASKS[task] ?? { ...CLASSES, title: task }
+}
 
 /** Return the view of an answer; nothing where it holds attention alone. */
 export const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View

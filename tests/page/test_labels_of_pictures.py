@@ -1,0 +1,71 @@
+"""A model of pictures beside one of labels: what a visitor types becomes bars, and each label shows its patches."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.conftest import served
+from tests.page.conftest import asked, settled, state_of, violations
+
+ITEMS = "#answer .ranked button"
+TYPED = ["a red seven", "a blue digit", "a white one"]
+TEMPLATE = "This is a photo of {}."
+
+
+@pytest.fixture(scope="module")
+def service(towers):
+    """A service with these two models alone."""
+    with served(towers) as client:
+        yield client
+
+
+def answered(service, labels):
+    """Return what is answered of the first example: labels with their probabilities, best first."""
+    picture = service.get("/v1/models/scenes-clip/examples/0").content
+    answer = service.post(
+        "/v1/models/scenes-clip/classify",
+        params={"labels": ",".join(labels)},
+        content=picture,
+        headers={"Content-Type": "image/png"},
+    )
+    return answer.json()["results"][0]["labels"]
+
+
+def shown(page):
+    """Return the labels of the answer in their order, and the lengths of their bars."""
+    widths = page.locator(f"{ITEMS} .bar span").evaluate_all("all => all.map(({ style }) => parseFloat(style.width))")
+    return page.locator(f"{ITEMS} > span:first-child").all_inner_texts(), widths
+
+
+def test_labels_are_typed_and_each_that_is_pointed_at_shows_its_patches(go, service):
+    page = go(model="scenes-clip")
+    example = service.get("/v1/models/scenes-clip").json()["examples"][0]
+    assert set(shown(page)[0]) == set(example["labels"]), "those of the example stand there at first"
+
+    page.fill("[name=labels]", ", ".join(TYPED))
+    page.locator("#labels button").click()
+    settled(page)
+    found = answered(service, TYPED)
+    names, widths = shown(page)
+    assert names == [one["label"] for one in found]
+    assert np.allclose(widths, [100 * one["probability"] for one in found], atol=1e-3)
+    assert state_of(page)["labels"].split("\n") == TYPED
+    looked = [json.loads(one["against"]) for one in asked(page, "/v1/attention/") if "against" in one]
+    assert looked[-1] == {"text": TEMPLATE.replace("{}", names[0])}, "the likeliest is looked at"
+
+    page.locator(ITEMS).nth(1).hover()
+    page.wait_for_function("document.querySelectorAll('#answer .ranked button')[1].classList.contains('shown')")
+    settled(page)
+    page.wait_for_timeout(300)
+    settled(page)
+    looked = [json.loads(one["against"]) for one in asked(page, "/v1/attention/") if "against" in one]
+    assert looked[-1] == {"text": TEMPLATE.replace("{}", names[1])}
+
+    page.locator(ITEMS).nth(1).click()
+    page.locator("[name=apart]").check()
+    settled(page)
+    looked = [json.loads(one["against"]) for one in asked(page, "/v1/attention/") if "against" in one]
+    assert looked[-1] == [{"text": TEMPLATE.replace("{}", one)} for one in (names[1], names[0])], "against the best"
+    assert page.locator("#picture canvas").count() > 0
+    assert violations(page) == {}
