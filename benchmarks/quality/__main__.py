@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.quality import cost, images, judge, matches, objects, page, photos, ranks, sounds, tags, texts
+from benchmarks.quality import cost, images, judge, labels, matches, objects, page, photos, ranks, sounds, tags, texts
 from export.bundled import SOURCES
 from export.errors import CheckpointError
 from export.plan import Source
@@ -23,7 +23,7 @@ RESULTS = ROOT / "docs" / "quality.json"
 PAGE = ROOT / "docs" / "quality.md"
 TRAINED = ROOT / "build" / "quality"
 SEEDS = (0, 1, 2)
-GLYPHS, SPOTS = 400, 300
+GLYPHS, SPOTS, LABELLED = 400, 300, 150
 """Held-out pictures."""
 
 
@@ -63,6 +63,7 @@ PARTS: dict[str, Callable[[], dict | None]] = {
     "digits": lambda: images.digit_table(SOURCES["digits"](), report),
     "captions": lambda: images.caption_table(report),
     "objects": lambda: objects.object_table(SOURCES["scenes-detr"](), SPOTS, report),
+    "labels": lambda: labels.label_tables(TRAINED, LABELLED, report),
     "reversal": lambda: texts.reversal_table(SEEDS, report),
     "dates": lambda: aligned("dates"),
     "dates-clm": lambda: aligned("dates-clm"),

@@ -69,7 +69,8 @@ class Subject:
 def score(answer: Tensor, subject: Subject) -> Tensor:
     """Return what is explained of each input, (batch)."""
     if subject.other is not None:
-        return (answer * subject.other).sum(-1)
+        # not cosine_similarity, whose norms a balanced backward pass cannot take as constants
+        return (answer / answer.norm(dim=-1, keepdim=True) * subject.other).sum(-1)
     if subject.position is not None:
         answer = answer[torch.arange(len(answer)), subject.position]
     own = answer.gather(1, subject.target[:, None])[:, 0]

@@ -26,6 +26,7 @@ def written(results: Mapping[str, Any]) -> str:
         "digits": curves,
         "captions": captions,
         "objects": objects,
+        "labels": labels,
         "reversal": rows_of_reversal,
         "dates-tags": tags,
         "dates-rank": ranks,
@@ -211,6 +212,30 @@ def objects(found: Mapping[str, Any]) -> str:
     return table(["", *measures], rows)
 
 
+def labels(found: Mapping[str, Any]) -> str:
+    """Return what is answered rightly, and how well each method points at what a label names."""
+    asked = [
+        [name, *(f"{own[one]:.3f}" for one in ("right", "over swapped")), str(own["labels"]), f"{own['patches']:.1f}"]
+        for name, own in found.items()
+    ]
+    head = ["trained", "both labels first", "label above that with swapped colours", "labels asked for", "patches each"]
+    columns = [(name, score, one) for name in found for score, one in LABEL_COLUMNS]
+    rows = [
+        [named(method), *(_label_cell(found[name]["methods"][method][score], one) for name, score, one in columns)]
+        for method in ordered(found["with"]["methods"])
+    ]
+    pointing = table(["", *(f"{name}: *{one}*, {score}" for name, score, one in columns)], rows)
+    return f"{table(head, asked)}\n\n{pointing}"
+
+
+LABEL_COLUMNS = (("alone", "pointing"), ("against the other", "pointing"), ("against the other", "mass"))
+
+
+def _label_cell(own: Mapping[str, Any], measure: str) -> str:
+    low, high = own["interval"]
+    return f"{own[measure]:.3f}" + (f" ({low:.3f} to {high:.3f})" if measure == "pointing" else "")
+
+
 def captions(found: Mapping[str, Any]) -> str:
     """Return the table of captions."""
     rows = [
@@ -374,6 +399,16 @@ def short_objects(found: Mapping[str, Any]) -> str:
     return "the hottest cell is on the object: " + ", ".join(f"`{name}` {share:.2f}" for name, share in shares.items())
 
 
+def short_labels(found: Mapping[str, Any]) -> str:
+    """Return how often the hottest patch is on the digit that a label names, of two."""
+    own = found["with"]["methods"]
+    alone, against = (
+        ", ".join(f"`{name}` {own[name][score]['pointing']:.2f}" for name in names)
+        for score, names in (("alone", ("relevance", "libra")), ("against the other", ("libra", "integrated")))
+    )
+    return f"the hottest patch is on the digit that is named, of two: {alone}; against the other: {against}"
+
+
 def short_listening(found: Mapping[str, Any]) -> str:
     """Return how often the centre of a row is within its word."""
     share = found["within"]["last layer"]
@@ -387,6 +422,7 @@ SHORT: dict[str, Callable[[Any], str]] = {
     "minilm": short_minilm,
     "captions": short_captions,
     "objects": short_objects,
+    "labels": short_labels,
     "spoken-digits": short_listening,
 }
 
@@ -480,6 +516,13 @@ def recommendations(results: Mapping[str, Any]) -> dict[str, Recommendation]:
         order = {method: (-one["pointing"], -one["mass"]) for method, one in some.items()}
         found["scenes-detr"] = _recommended(
             "share of objects whose hottest cell is on their box, higher is better", shares, order
+        )
+    if "labels" in results:
+        some = {method: own for method, own in results["labels"]["with"]["methods"].items() if method in METHODS}
+        shares = {method: own["alone"]["pointing"] for method, own in some.items()}
+        order = {method: (-own["alone"]["pointing"], -own["alone"]["mass"]) for method, own in some.items()}
+        found["scenes-clip"] = _recommended(
+            "share of labels whose hottest patch is on the digit that is named, higher is better", shares, order
         )
     for name, one in results.get("captions", {}).items():
         share = {"raw": one["on"] / one["words"]}

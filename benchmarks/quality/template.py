@@ -18,6 +18,7 @@ core, half of it for training; `build/quality/` keeps what was trained. The code
 | Where did a recurrent decoder look before a word? | `raw`, which is all that it has | {short_captions} |
 | When was each word of a sound heard? | `raw` of the cross-attention of the last layer | {short_spoken_digits} |
 | Where is the evidence for an object that was found? | `libra` or `integrated`; `relevance` points as well and is less sparing | {short_objects} |
+| Where is what a label says, and what says this one rather than that? | `relevance`; against the other label `libra` or `integrated` | {short_labels} |
 | What was mixed into what, whatever the answer? | `raw`, `norm`, `rollout` | they know of no class: of two pieces of evidence they find the one that is asked for half of the time at best |
 
 `method=best` asks for the method that measured best on a bundled model, by one measure of its task:
@@ -157,6 +158,20 @@ the logit of the object's class, without its box; `raw` and `norm` are of the cr
 layers, and the other layers stand below.
 
 {objects}
+
+## Which part of a picture does a label name? Two towers
+
+`scenes-clip`, and the same network trained without labels whose colours are swapped, on 150 held-out pictures of two
+coloured digits. Pictures are asked for whose two labels, such as *a red seven*, are the likeliest two of all sixty: each
+label, by its cosine with the picture, and against the label of the other digit, by the difference of both. A patch of
+the 12 x 12 is evidence if it touches the box of the digit that is named. `raw`, `rollout` and `norm` know of no label, so
+that of two digits they can find the one that is asked for half of the time at best.
+
+{labels}
+
+Neither network has learned in 1200 steps which colour belongs to which of two digits: the label of both is no more often
+above the one with swapped colours than by chance, so swapped labels make no difference here. What a label is pointed at for
+is its digit and its colour, each of which is there.
 
 ## Is it seen? Photographs
 
