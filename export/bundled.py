@@ -3,18 +3,14 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
 
-from torch import nn
-
-from contract.artifact import sha256
 from contract.generation import Generation
 from contract.input_rules import ImageRule, SoundRule, TextRule
 from contract.manifest import Recommendation, Task
-from export.checkpoints.building.family import flatten_sizes, library_versions
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
 from export.packaged import minilm, photos, whisper_tiny_en
+from export.paired import scenes_clip
 from export.plan import Source
 from export.presentation import presented
 from export.tasks.alignment import AlignedDecoder, aligned_image, aligned_text, cross_kind
@@ -24,6 +20,7 @@ from export.tasks.image import image_model
 from export.tasks.sound import planes_of, sound_embedder, speech_to_text
 from export.tasks.text import text_model
 from export.tasks.windows import windowed_image_model
+from export.trained import made_by, trained
 from model.architectures.captioner import CAPTIONER_SIZES, CAPTIONS_MEAN, CAPTIONS_STD
 from model.architectures.convolutional import CONVOLUTIONAL_SIZES, Convolutional
 from model.architectures.detector import DETECTOR_SIZES, SCENES_MEAN, SCENES_STD, Detector
@@ -38,17 +35,9 @@ from model.architectures.text_encoder import TEXT_ENCODER_SIZES, TextEncoder
 from model.architectures.transformer import TRANSFORMER_SIZES, Transformer
 from model.architectures.vit import DIGITS_BOX, DIGITS_MEAN, DIGITS_STD, VIT_SIZES, ViT, ViTConfig
 from model.architectures.vit_variants import VARIANTS
-from model.catalogue import BUNDLED, bundled
+from model.catalogue import BUNDLED
 from model.parts.sound import LogMel
 from model.vocabularies import ALPHABET, DATE_TAGS, END, MASK, MASK_TOKEN, PAD, SPECIALS, START, WORD_SPECIALS, WORDS
-
-M = TypeVar("M", bound=nn.Module)
-
-
-def _trained(name: str, sort: type[M]) -> M:
-    model = bundled(name)
-    assert isinstance(model, sort)  # noqa: S101 # for the type checker
-    return model
 
 
 def digits() -> Source:
@@ -68,7 +57,7 @@ def digits_dino() -> Source:
 
 def scenes_dino() -> Source:
     """Return the model that embeds a handwritten digit anywhere in a picture."""
-    name, config, model = "scenes-dino", VIT_SIZES["scenes-dino"], _trained("scenes-dino", ViT)
+    name, config, model = "scenes-dino", VIT_SIZES["scenes-dino"], trained("scenes-dino", ViT)
     return image_model(
         name,
         model,
@@ -77,7 +66,7 @@ def scenes_dino() -> Source:
         task="feature-extraction",
         rule=_whole_image(config.image, DIGITS_MEAN, DIGITS_STD),
         labels=(),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
@@ -85,7 +74,7 @@ def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification"
     height, width = config.image
     return image_model(
         name,
-        _trained(name, ViT),
+        trained(name, ViT),
         config,
         family="vit",
         task=task,
@@ -99,7 +88,7 @@ def _one_digit(name: str, config: ViTConfig, task: Task = "image-classification"
             std=(DIGITS_STD,),
         ),
         labels=tuple("0123456789") if task == "image-classification" else (),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
@@ -112,13 +101,13 @@ def _written_dates(name: str) -> Source:
     config = TRANSFORMER_SIZES[name]
     return text_to_text(
         name,
-        _trained(name, Transformer),
+        trained(name, Transformer),
         config,
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         rules=ISO_RULES,
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
@@ -134,13 +123,13 @@ def dates_recurrent() -> Source:
     )
     return aligned_text(
         name,
-        _trained(name, Recurrent),
+        trained(name, Recurrent),
         decoder,
         family="recurrent",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         rules=ISO_RULES,
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
@@ -156,19 +145,19 @@ def dates_convolutional() -> Source:
     )
     return aligned_text(
         name,
-        _trained(name, Convolutional),
+        trained(name, Convolutional),
         decoder,
         family="convolutional",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         rules=ISO_RULES,
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
 def captions(name: str) -> Source:
     """Return the model that describes images of several digits."""
-    config, model = CAPTIONER_SIZES["captions"], _trained(name, Recurrent)
+    config, model = CAPTIONER_SIZES["captions"], trained(name, Recurrent)
     decoder = AlignedDecoder(
         cross_kind((DECODER_ATTENTION,), "image", joined=False, grid=config.grid),
         vocabulary=config.decoder.vocabulary,
@@ -184,13 +173,13 @@ def captions(name: str) -> Source:
         image=_whole_image(config.image, CAPTIONS_MEAN, CAPTIONS_STD),
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
         rules=_rules(config.decoder.target_length),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
 def scenes_detr() -> Source:
     """Return the model that finds the handwritten digits of an image."""
-    name, config, model = "scenes-detr", DETECTOR_SIZES["scenes-detr"], _trained("scenes-detr", Detector)
+    name, config, model = "scenes-detr", DETECTOR_SIZES["scenes-detr"], trained("scenes-detr", Detector)
     return object_detector(
         name,
         model,
@@ -198,13 +187,13 @@ def scenes_detr() -> Source:
         family="detr",
         rule=_whole_image(config.image, SCENES_MEAN, SCENES_STD),
         labels=tuple(map(str, range(config.classes))),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
 def scenes_swin() -> Source:
     """Return the model that reads the digit of the marked quarter of an image."""
-    name, config, model = "scenes-swin", SWIN_SIZES["scenes-swin"], _trained("scenes-swin", Swin)
+    name, config, model = "scenes-swin", SWIN_SIZES["scenes-swin"], trained("scenes-swin", Swin)
     return windowed_image_model(
         name,
         model,
@@ -213,7 +202,7 @@ def scenes_swin() -> Source:
         task="image-classification",
         rule=_whole_image(config.image, MARKED_MEAN, MARKED_STD),
         labels=tuple(map(str, range(config.classes))),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
@@ -222,7 +211,7 @@ def spoken_digits() -> Source:
     name, config = "spoken-digits", SPEECH_TRANSFORMER_SIZES["spoken-digits"]
     return speech_to_text(
         name,
-        _trained(name, SpeechTransformer),
+        trained(name, SpeechTransformer),
         config,
         LogMel(SPOKEN_MEL),
         family="speech-transformer",
@@ -230,7 +219,7 @@ def spoken_digits() -> Source:
         tokenizer=word_tokenizer(WORD_SPECIALS, WORDS),
         rules=_rules(config.length),
         aligned=tuple((config.decoder.layers - 1, head) for head in range(config.decoder.heads)),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
         planes=planes_of(config),
     )
 
@@ -240,12 +229,12 @@ def spoken_tera() -> Source:
     name, config = "spoken-tera", TERA_SIZES["spoken-tera"]
     return sound_embedder(
         name,
-        _trained(name, Tera),
+        trained(name, Tera),
         config,
         LogMel(SPOKEN_MEL),
         family="tera",
         sound=_spoken(config.frames),
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
@@ -282,7 +271,7 @@ def _recurrent_memory(config: RecurrentConfig) -> dict[str, int]:
 
 def dates_mlm() -> Source:
     """Return the model that fills gaps in lines of written dates."""
-    config, model = TEXT_ENCODER_SIZES["dates-mlm"], _trained("dates-mlm", TextEncoder)
+    config, model = TEXT_ENCODER_SIZES["dates-mlm"], trained("dates-mlm", TextEncoder)
     return text_model(
         "dates-mlm",
         model,
@@ -291,13 +280,13 @@ def dates_mlm() -> Source:
         task="fill-mask",
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, mask=MASK, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]", mask=MASK_TOKEN),
-        made_by=_made_by("dates-mlm", config),
+        made_by=made_by("dates-mlm", config),
     )
 
 
 def dates_tags() -> Source:
     """Return the model that finds the parts of dates."""
-    config, model = TEXT_ENCODER_SIZES["dates-tags"], _trained("dates-tags", TextEncoder)
+    config, model = TEXT_ENCODER_SIZES["dates-tags"], trained("dates-tags", TextEncoder)
     return text_model(
         "dates-tags",
         model,
@@ -307,13 +296,13 @@ def dates_tags() -> Source:
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A [END]"),
         labels=DATE_TAGS,
-        made_by=_made_by("dates-tags", config),
+        made_by=made_by("dates-tags", config),
     )
 
 
 def dates_rank() -> Source:
     """Return the model that ranks ISO dates by a written one."""
-    name, config, model = "dates-rank", TEXT_ENCODER_SIZES["dates-rank"], _trained("dates-rank", TextEncoder)
+    name, config, model = "dates-rank", TEXT_ENCODER_SIZES["dates-rank"], trained("dates-rank", TextEncoder)
     return text_model(
         name,
         model,
@@ -326,13 +315,13 @@ def dates_rank() -> Source:
         ),
         labels=("meant",),
         scores="sigmoid",
-        made_by=_made_by(name, config),
+        made_by=made_by(name, config),
     )
 
 
 def dates_clm() -> Source:
     """Return the model that continues lines of written dates."""
-    config, model = GPT_SIZES["dates-clm"], _trained("dates-clm", GPT)
+    config, model = GPT_SIZES["dates-clm"], trained("dates-clm", GPT)
     return text_continuer(
         "dates-clm",
         model,
@@ -341,7 +330,7 @@ def dates_clm() -> Source:
         text=TextRule(tokenizer="tokenizer.json", max_tokens=config.length, padding=PAD),
         tokenizer=character_tokenizer(SPECIALS, ALPHABET, around="[START] $A"),
         rules=Generation(start=None, end=END, max_new_tokens=config.length, caches=(), memory=()),
-        made_by=_made_by("dates-clm", config),
+        made_by=made_by("dates-clm", config),
     )
 
 
@@ -376,7 +365,7 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-recurrent": dates_recurrent,
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
-    **{"scenes-detr": scenes_detr, "scenes-swin": scenes_swin},
+    **{"scenes-detr": scenes_detr, "scenes-swin": scenes_swin, "scenes-clip": scenes_clip},
     "spoken-digits": spoken_digits,
     "spoken-tera": spoken_tera,
     **{name: functools.partial(variant, name) for name in VARIANTS},
@@ -389,12 +378,3 @@ SOURCES: dict[str, Callable[[], Source]] = {
     name: functools.partial(_made, name, make) for name, make in _MAKERS.items()
 }
 """What makes the source of each bundled model, by name."""
-
-
-def _made_by(name: str, sizes: object) -> dict[str, Any]:
-    return {
-        "definition": name,
-        **flatten_sizes(dataclasses.asdict(sizes)),  # type: ignore[call-overload] # a dataclass
-        "weights_sha256": sha256(BUNDLED / name / "model.safetensors"),
-        **library_versions(),
-    }

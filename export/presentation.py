@@ -18,21 +18,35 @@ FILES = {
     "digits": ("seven.png", "three.png", "zero.png", "six.png", "eight.png", "four.png", "two.png", "nine.png"),
     "captions-soft": ("260.png", "37165.png", "89.png", "5934.png"),
     "scenes-swin": ("6173-6.png", "0534-5.png", "4387-8.png", "1597-7.png"),
+    "scenes-clip": ("red-7-blue-2.png", "yellow-3-green-3.png", "white-5-purple-0-red-5.png", "blue-4.png"),
     "scenes-dino": ("seven.png", "five.png", "nine.png", "six.png"),
     "spoken-digits": ("907.wav", "42.wav", "31415.wav"),
     "photos": tuple(file.name for file in PHOTOS),
     "whisper-tiny-en": ("museum.wav", "train.wav", "key.wav"),
 }
 """The pictures and sounds in the folder `examples` of these models in `model/bundled/`, in the order they are shown."""
+LABELS = {
+    "scenes-clip": (
+        ("a red seven", "a blue two", "a green four", "a white one"),
+        ("a yellow three", "a green three", "a purple eight"),
+        ("a red five", "a purple zero", "a green two"),
+        ("a blue four", "a red four", "a blue one"),
+    ),
+}
+"""The labels of each of these pictures, of models that compare pictures with labels."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Presentation:
-    """What is said of a model, and its examples: texts, or the pictures or sounds of a model in FILES."""
+    """What is said of a model, and its examples: texts, or the pictures or sounds of a model in FILES.
+
+    `partner` presents the model of texts that is exported with one of pictures.
+    """
 
     about: str
     texts: tuple[Texts, ...] = ()
     files_of: str = ""
+    partner: "Presentation | None" = None
 
 
 def _dates(how: str) -> Presentation:
@@ -63,6 +77,21 @@ PRESENTATIONS: dict[str, Presentation] = {
     "scenes-swin": Presentation(
         "Reads the digit that stands in the marked quarter of a picture. A small Swin, which looks around in windows.",
         files_of="scenes-swin",
+    ),
+    "scenes-clip": Presentation(
+        "Says which of your labels is true of a picture of coloured digits, and where: type some, such as a red seven, "
+        "a blue digit or a two. A small CLIP.",
+        files_of="scenes-clip",
+        partner=Presentation(
+            "Turns a label such as a red seven and a blue two into 64 numbers, with which scenes-clip compares "
+            "pictures.",
+            with_each(
+                {
+                    "a red seven": ("a seven", "a red digit", "a blue seven", "a red two"),
+                    "a red seven and a blue two": ("a blue two and a red seven", "a blue seven and a red two"),
+                }
+            ),
+        ),
     ),
     "whisper-tiny-en": Presentation(
         "Writes what is said in English, with the time of each word (Whisper tiny.en).", files_of="whisper-tiny-en"
@@ -165,13 +194,18 @@ PRESENTATIONS: dict[str, Presentation] = {
 
 
 def presented(source: Source) -> Source:
-    """Return a bundled source with its sentence, its examples and its place in the list."""
-    shown = PRESENTATIONS[source.name]
-    order = list(PRESENTATIONS).index(source.name)
+    """Return a bundled source, and its partner if it has one, with a sentence, examples and its place in the list."""
+    return _presented(source, PRESENTATIONS[source.name], list(PRESENTATIONS).index(source.name))
+
+
+def _presented(source: Source, shown: Presentation, order: int) -> Source:
     source = dataclasses.replace(source, about=" ".join(shown.about.split()), order=order)
+    if source.partner and shown.partner:
+        source = dataclasses.replace(source, partner=_presented(source.partner, shown.partner, order))
     if shown.files_of:
         folder = BUNDLED / shown.files_of / "examples"
-        return with_files(source, [folder / name for name in FILES[shown.files_of]])
+        files = [folder / name for name in FILES[shown.files_of]]
+        return with_files(source, files, LABELS.get(shown.files_of, ()))
     source, faults = with_texts(source, shown.texts)
     if faults:
         raise CheckpointError(f"{source.name}: an example {faults[0]}")

@@ -191,6 +191,12 @@ def scenes():
 
 
 @pytest.fixture(scope="session")
+def towers():
+    """A folder with the artifacts of the two towers of coloured digits and their labels."""
+    return exported("scenes-clip")
+
+
+@pytest.fixture(scope="session")
 def detectors():
     """A folder with the artifacts of small detectors of each form."""
     from tests.samples.detectors import write  # imports the exporter

@@ -51,6 +51,7 @@ TESTED_ELSEWHERE = {
     "export/checks/windowed_reference.py": "tests/end_to_end/test_windows_over_http.py",
     "export/checks/verify_generation.py": "tests/export/checks/test_verify.py",
     "export/errors.py": "tests/export/test_command.py",
+    "export/trained.py": "tests/export/test_bundled.py",
     "export/verification.py": "tests/export/test_pipeline.py",
     "export/graphs/maps/attention_maps.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/maps/attention_graph.py": "tests/end_to_end/test_fidelity.py",

@@ -26,6 +26,7 @@ EXPORTED = {
     "languages": ["dates-clm", "dates-mlm", "dates-tags", "dates-rank"],
     "captions-soft": ["captions-soft"],
     "scenes-detr": ["scenes-detr"],
+    "scenes-clip": ["scenes-clip"],
     "photos": ["photos"],
 }
 """Bundled models that the repository holds no artifacts of, by the folder of their artifacts."""

@@ -42,10 +42,28 @@ def character_tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     if around != "$A":
-        placed = [(name, vocabulary[name]) for name in around.split() if name in specials]
-        tokenizer.post_processor = processors.TemplateProcessing(single=around, pair=pair, special_tokens=placed)
+        tokenizer.post_processor = _specials_around(around, pair, vocabulary)
     if mask:
         tokenizer.add_special_tokens([AddedToken(mask, normalized=False)])
+    return tokenizer.to_str(pretty=True)
+
+
+def _specials_around(around: str, pair: str, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing:
+    placed = [(name, vocabulary[name]) for name in around.split() if name in vocabulary]
+    return processors.TemplateProcessing(single=around, pair=pair, special_tokens=placed)
+
+
+def label_tokenizer(specials: tuple[str, ...], vocabulary: tuple[str, ...], around: str) -> str:
+    """Return a tokenizer that lower-cases a text and splits it into words and signs.
+
+    Indices are those of the specials, then of the words; `[UNK]` stands for every other word and sign. `around` is the
+    template of specials around every text, `$A`. Specials cannot be written in a text.
+    """
+    known = {token: index for index, token in enumerate((*specials, *vocabulary))}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))  # noqa: S106 # no password
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = _specials_around(around, "$A $B:1", known)
     return tokenizer.to_str(pretty=True)
 
 

@@ -8,9 +8,25 @@ from transformers import AutoTokenizer
 
 from export.bundled import SOURCES
 from export.checkpoints.reading.checkpoint import Checkpoint
-from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, read_tokenizer, text_rule
+from export.checkpoints.reading.tokenizers.tokenizer import (
+    character_tokenizer,
+    label_tokenizer,
+    read_tokenizer,
+    text_rule,
+)
 from export.errors import CheckpointError
-from model.vocabularies import ALPHABET, END, MASK, MASK_TOKEN, SPECIALS, START, encode
+from model.vocabularies import (
+    ALPHABET,
+    END,
+    LABEL_WORDS,
+    MASK,
+    MASK_TOKEN,
+    SPECIALS,
+    START,
+    UNKNOWN,
+    encode,
+    encode_label,
+)
 
 
 def test_the_exported_tokenizer_gives_the_indices_that_training_used():
@@ -44,6 +60,16 @@ def test_specials_stand_around_each_of_two_texts():
     encoding = tokenizer.encode("3/23/21", "2021-03-23")
     assert encoding.ids == [START, *encode("3/23/21"), END, *encode("2021-03-23"), END]
     assert encoding.type_ids == [0] * 9 + [1] * 11
+
+
+def test_a_label_is_split_into_words_and_signs_whatever_its_case():
+    tokenizer = Tokenizer.from_str(label_tokenizer(SPECIALS, LABEL_WORDS, "[START] $A [END]"))
+    for text in ("a red seven and a blue two", "a purple cat", "white digit"):
+        assert tokenizer.encode(text).ids == encode_label(text)
+    assert tokenizer.encode("A Red\nseven.").ids == encode_label("a red seven .")
+    assert tokenizer.encode("[END]").ids == [START, *[UNKNOWN] * 3, END]
+    assert tokenizer.encode("a red").special_tokens_mask == [1, 0, 0, 1]
+    assert tokenizer.get_vocab_size() == len(SPECIALS) + len(LABEL_WORDS)
 
 
 def test_a_mask_is_one_token_where_it_is_written_as_it_is():
