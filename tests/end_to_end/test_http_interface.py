@@ -127,7 +127,8 @@ def test_the_page_and_the_documents_are_served(client):
     content = paths["/v1/models/{model}/classify"]["post"]["requestBody"]["content"]
     assert {"image/png", "multipart/form-data", "application/json"} <= content.keys()
     named = parameters(client, paths["/v1/models/{model}/classify"]["post"])
-    assert named == {"model", "attention", "priority", "top_k", "logits", *AttentionOptions.model_fields}
+    own = {"top_k", "logits", "labels", "template"}
+    assert named == {"model", "attention", "priority", *own, *AttentionOptions.model_fields}
 
 
 @pytest.mark.parametrize("path", DIGIT_FILES, ids=lambda path: path.name)
