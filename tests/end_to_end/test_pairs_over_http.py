@@ -205,6 +205,22 @@ def test_what_says_a_label_rather_than_another_adds_up_to_the_difference(client,
             assert shown["tokens"] + rest == pytest.approx(difference, abs=1e-5)
 
 
+def test_a_raw_picture_and_a_form_have_the_options_of_attention_beside_the_method(client):
+    look = {"target": "cat", "digits": 3, "against": {"label": "bird"}}
+    asked = {"labels": LABELS, "attention": {"method": "libra", **look}}
+    (wanted,) = post(client, "clip", "classify", images=SENT[:1], **asked)
+    beside = {"labels": ",".join(LABELS), "attention": "libra", **look, "against": json.dumps(look["against"])}
+    path, picture = "/v1/models/clip/classify", base64.b64decode(SENT[0])
+    sent = client.post(path, params=beside, content=picture, headers={"Content-Type": "image/png"})
+    form = client.post(path, data=beside, files={"image": picture})
+    for answer in (sent, form):
+        assert results(answer)[0]["attention"]["maps"] == wanted["attention"]["maps"]
+    beside["against"] = "nothing"
+    refused = client.post(path, params=beside, content=picture, headers={"Content-Type": "image/png"})
+    assert refused.status_code == 422
+    assert "against: must be an object" in refused.text
+
+
 def test_each_picture_is_explained_by_its_own_best_label_unless_one_is_named(client):
     found = post(
         client, "clip", "classify", images=SENT * 2, labels=[*LABELS, "dog", "mat"], attention={"method": "libra"}

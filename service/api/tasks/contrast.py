@@ -4,6 +4,7 @@ A picture's vector is made by one model, and those of the labels' sentences by i
 """
 
 import functools
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from service.arrays import Array, probabilities
 from service.errors import Unacceptable
 from service.explanations.answer import AttentionAnswer
 from service.explanations.query import AttentionQuery
+from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
 from service.options.predictions import ContrastOptions
 from service.repository.models.known_vectors import unit
@@ -67,10 +69,9 @@ async def ask(
     if options.labels is None:
         raise Unacceptable("labels: must be given, from which a picture's is chosen; this model has none of its own")
     labels = Labels(options.labels, options.template)
-    given = dict(parsed.given)
-    asked = given.pop("attention", None)
+    given, asked = _split(parsed)
     call = call_of(request, state, served, ParsedRequest(parsed.inputs, given, parsed.strings))
-    look = None if asked is None else _Look(asked, labels, served)
+    look = None if asked is None else _Look(asked, labels, served, strings=parsed.strings)
     if look:  # before anything runs, it is refused where it cannot be answered
         look.query(request, 0 if look.target is None else look.target)
     top_k = options.top_k if "top_k" in options.model_fields_set else None
@@ -125,11 +126,31 @@ async def answer_pipeline(asked: Asked, served: Predictor) -> Response:
     return await predict(call, options, await _logits(call, labels, options), respond)
 
 
-class _Look:
-    """What a request asks of the attention to its pictures: of which label, rather than which other, and how."""
+def _split(parsed: ParsedRequest) -> tuple[Json, object]:
+    """Return the options of a request without those of attention, and these as JSON has them: a method, or an object.
 
-    def __init__(self, asked: object, labels: Labels, served: Predictor) -> None:
+    In a query or a form they stand beside the method. Raises Unacceptable for what can be none of them.
+    """
+    given = dict(parsed.given)
+    asked = given.pop("attention", None)
+    if asked is None or not parsed.strings:
+        return given, asked
+    parsed.attention(required=False)
+    beside = {name: given.pop(name) for name in AttentionOptions.model_fields if name in given}
+    if "against" in beside:
+        beside["against"] = json.loads(str(beside["against"]))
+    return given, {"method": asked, **beside}
+
+
+class _Look:
+    """What a request asks of the attention to its pictures: of which label, rather than which other, and how.
+
+    Options that are not changed may be `strings`.
+    """
+
+    def __init__(self, asked: object, labels: Labels, served: Predictor, *, strings: bool) -> None:
         options = as_options(asked)
+        self._strings = strings
         self._asked, self._labels, self._served = asked if options is None else options, labels, served
         self.target: int | None = None
         """The label that is explained; None for the best of each picture."""
@@ -153,7 +174,12 @@ class _Look:
         if isinstance(given, dict) and (self._scored or self._rather):
             own: Json = {"text": self._labels.sentence(label)}
             given = {**given, "against": own if self._rather is None else [own, self._rather]}
-        query = attention_query(request, self._served, ParsedRequest([], {"attention": given}), required=False)
+        if self._strings and isinstance(given, dict):
+            beside = {name: json.dumps(value) if name == "against" else value for name, value in given.items()}
+            parsed = ParsedRequest([], {"attention": beside.pop("method"), **beside}, strings=True)
+        else:
+            parsed = ParsedRequest([], {"attention": given})
+        query = attention_query(request, self._served, parsed, required=False)
         assert query is not None  # noqa: S101 # since it is asked for
         return query
 
