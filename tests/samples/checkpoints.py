@@ -672,7 +672,6 @@ CASES = {
         ),
         "feature-extraction",
         processor("DINOv3ViTImageProcessorFast", 8, 12),
-        exported=True,
     ),
     "dinov3-plain": Case(
         squares(
@@ -937,7 +936,7 @@ CASES = {
         electra(T.ElectraForMaskedLM, tie_word_embeddings=False), "sparse-embedding", BERT_TOKENS | SPARSE, pieces
     ),
     "electra-features": Case(electra(T.ElectraModel), "feature-extraction", SENTENCES | MEAN, pieces, pooling="mean"),
-    "albert": Case(albert(T.AlbertForSequenceClassification), "text-classification", TYPED, pieces, exported=True),
+    "albert": Case(albert(T.AlbertForSequenceClassification), "text-classification", TYPED, pieces),
     "albert-tags": Case(
         albert(T.AlbertForTokenClassification, **TAGGED, num_hidden_groups=1), "token-classification", BERT_TOKENS,
         pieces,
@@ -1247,11 +1246,11 @@ CASES = {
 }  # fmt: skip
 
 
-PREFIX = os.environ.get("CASES", "")
-CHOSEN = {name: case for name, case in CASES.items() if name.startswith(PREFIX)}
-"""The cases of this run: all, or those whose names begin as the environment's CASES says."""
+CHOICE = os.environ.get("CASES", "")
+CHOSEN = {name: case for name, case in CASES.items() if name.startswith(tuple(CHOICE.split(",")))}
+"""The cases of this run: all, or those whose names begin as the environment's CASES says, between commas."""
 
-EXPORTED = [name for name, case in CHOSEN.items() if case.exported or PREFIX]
+EXPORTED = [name for name, case in CHOSEN.items() if case.exported or CHOICE]
 """The chosen cases that are exported and served: of a choice, every one."""
 
 READ = tuple(
