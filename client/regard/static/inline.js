@@ -456,20 +456,6 @@ onfocusin=${({ target }) => buttons().includes(target) && stopAt(target)}>${chil
 
 return { stepTo, Roving }
 })($preact_js)
-const $select_js = (({ html }) => {
-
-
-
-function Select({ words, id, name, values, chosen, choose, term }) {
-const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
-return html`<label data-term=${term}>${words} <select aria-description=${term}
-id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
-${values.map(option)}
-</select><span data-term=${term}></span></label>`
-}
-
-return { Select }
-})($preact_js)
 const $lazy_js = (({ html, useEffect, useState }) => {
 
 
@@ -512,6 +498,20 @@ return Part && html`<${Part} ...${props} />`
 }
 
 return { arrive, load, useLater, Later }
+})($preact_js)
+const $select_js = (({ html }) => {
+
+
+
+function Select({ words, id, name, values, chosen, choose, term }) {
+const option = ([value, shown]) => html`<option key=${value} value=${value}>${shown}</option>`
+return html`<label data-term=${term}>${words} <select aria-description=${term}
+id=${id} name=${name} value=${chosen} onChange=${({ target }) => choose(target.value)}>
+${values.map(option)}
+</select><span data-term=${term}></span></label>`
+}
+
+return { Select }
 })($preact_js)
 const $figures_js = (({ html, useState }) => {
 
@@ -1285,34 +1285,17 @@ ${box('own', 'each map on its own scale')}
 
 return { DrawControls }
 })($colours_js, $preact_js, $select_js)
-const $tasks_js = (({ Classes, GenerationOptions, Masks, Vector, Words, Written }, { generationOf }, { Later }, { Found, Threshold }, { html }, { Select }, { HEARD }, { cosine, linesOf, percent, short }, { RATHER }) => {
+const $task_js = (({ Classes }, { Later }, { html }, { percent, short }) => {
 
 
 
 
-
-
-
-
-
-
-
-const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection?.threshold : Number(threshold))
-
-
-const objectOf = (model, { object }) =>
-(object !== '' && Number(object) < model.detection.objects ? { target: Number(object) } : {})
 
 
 const rowOf = ({ merge, row }) => (merge ? 0 : Number(row))
 
 
-function maskOf(model, selection, { explains, rows, masks }) {
-const row = Number(selection.row)
-if (explains) return row < masks ? row : 0
-const within = (some) => some.map(({ text }) => text).join('').split(model.inputs.mask).length - 1
-return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
-}
+const later = (part) => (props) => html`<${Later} part=${part} ...${props} />`
 
 
 
@@ -1339,254 +1322,9 @@ const { name, share, score } = this.best(result) ?? {}
 return name === undefined ? '' : `${name}, ${share === undefined ? short(score) : percent(share)}`
 },
 }
-const OBJECTS = {
-...CLASSES,
-field: 'objects',
-View: Found,
-Options: ({ model, selection, change }) => html`
-<${Threshold} least=${thresholdOf(model, selection)} choose=${(threshold) => change({ threshold })} />`,
-options: (model, { threshold }) => (threshold === '' ? {} : { threshold: Number(threshold) }),
-prints: ['for found in answer.objects:', '    print(found.label, found.box)'],
-explained: objectOf,
-scored: (model, selection, { queries }) =>
-({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
-named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
-best: ({ objects = [] }) => ({
-name: objects.map(({ label }) => label).join(', ') || 'nothing',
-share: objects.length ? Math.min(...objects.map(({ probability }) => probability)) : undefined,
-}),
-said: ({ objects = [] }) => (objects.length
-? `${objects.length} objects: ${objects.map(({ label }) => label).join(', ')}` : 'Nothing found'),
-}
 
-const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
-
-
-function likenessOf(model, selection, method) {
-const { against } = againstOf(model, selection)
-const third = againstOf(model, { pair: selection.than, against: selection.rather }).against
-const rather = RATHER.includes(method) && (third.id || third.text)
-return rather ? { against: [against, third] } : { against, sides: 'both' }
-}
-
-
-function shownOf(items, answer, { object }) {
-const { id, pair } = items.find((one) => String(one.object) === object) ?? items[0] ?? {}
-return id ? { ...answer, id, input: { ...answer.input, pair } } : answer
-}
-
-
-function together(examples) {
-const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
-return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
-}
-const VECTOR = {
-...CLASSES,
-field: 'embedding',
-View: Vector,
-compares: true,
-lines: true,
-rows: 4,
-examples: (examples) => (examples.some((one) => one.image || !one.text_pair) ? examples : together(examples)),
-asks: (text, others) => ({ inputs: others.trim() ? [text, ...linesOf(others)] : text }),
-read({ results: [result, ...others] }, { pair }) {
-const item = ({ embedding }, object) => {
-const [score, text] = [cosine(result.embedding, embedding), linesOf(pair)[object]]
-return { object, id: result.id, score, part: Math.max(score, 0), text, pair: text }
-}
-return [{ ...result, alike: others.map(item).sort((one, other) => other.score - one.score) }]
-},
-items: ({ alike = [] }) => alike,
-shown: (answer, selection) => shownOf(answer.results[0].alike, answer, selection),
-explained: likenessOf,
-scored: againstOf,
-best: () => null,
-said: ({ embedding, alike: [first] = [] }) => (first ? `Most like it, at ${short(first.score)}: ${first.text}`
-: embedding && `A vector of ${embedding.length} numbers`),
-}
-const WORDS = {
-...CLASSES,
-field: 'words',
-View: Words,
-options: () => ({ top_k: MOST_WORDS }),
-prints: ['for one in answer.words:', '    print(one.weight, one.text)'],
-named: ({ words }, { target }) => words?.find(({ token }) => token === target)?.text,
-best: ({ words: [best] = [] }) => best && { name: best.text, score: best.weight },
-}
-const MOST_WORDS = 20
-const MASKS = {
-...CLASSES,
-field: 'candidates',
-View: Masks,
-scored: (model, selection, { queries, ...seen }) => // the row of the mask is among all
-({ target: maskOf(model, selection, seen), ...(queries !== undefined && { queries: 'all' }) }),
-named: ({ candidates }, { mask = 0, target }) => {
-const word = candidates?.[mask]?.find(({ token }) => token === target)?.text.trim()
-return candidates?.length > 1 ? `${word ?? ''} (mask ${mask + 1})`.trim() : word
-},
-best: ({ candidates = [] }) => ({
-name: candidates.map(([best]) => best.text.trim()).join(', '),
-share: candidates.length ? Math.min(...candidates.map(([best]) => best.probability)) : undefined,
-}),
-}
-const WRITTEN = {
-...CLASSES,
-field: 'tokens',
-View: Written,
-Options: GenerationOptions,
-streams: true,
-options: generationOf,
-scored: (model, selection) => ({ target: rowOf(selection) }),
-named: ({ tokens }, evaluation, selection) => tokens?.[rowOf(selection)]?.text,
-best: ({ text, tokens = [] }) => ({
-name: text,
-share: tokens.length ? Math.min(...tokens.map(({ log_probability: log }) => Math.exp(log))) : undefined,
-}),
-said: ({ text }) => text ?? '',
-}
-
-const later = (part) => (props) => html`<${Later} part=${part} ...${props} />`
-
-const RANKED = {
-...CLASSES,
-field: 'ranked',
-View: later('Ranked'),
-items: ({ ranked = [] }) => ranked,
-shown: (answer, selection) => shownOf(answer.results[0].ranked ?? [], answer, selection),
-}
-const RANKING = {
-...RANKED,
-endpoint: 'rerank',
-title: 'Which passages answer the query?',
-first: 'Query',
-second: 'Passages, one a line',
-needs: true,
-lines: true,
-rows: 6,
-row: 'score',
-examples: together,
-asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
-read({ results }, { pair }) {
-const texts = linesOf(pair)
-const passage = ({ id, index, score }) => ({ object: index, id, score, text: texts[index], pair: texts[index] })
-return [{ ranked: results.map(passage) }]
-},
-named: () => 'the score',
-prints: ['for one in ranked:', '    print(one.score, one.text)'],
-best: ({ ranked: [best] }) => ({ name: best.text, score: best.score }),
-said: ({ ranked }) => `Of ${ranked.length} the best, at ${short(ranked[0].score)}: ${ranked[0].text}`,
-}
-const PAIRS = {
-...CLASSES,
-second: 'Second text, for a model of pairs',
-inputs: (text, pair) => ({ text, text_pair: pair }),
-}
-const TEMPLATE = 'This example is {}.'
-const CHOOSING = {
-...PAIRS,
-title: 'Does the second text follow from the first, or which label fits?',
-items: RANKED.items,
-shown: RANKED.shown,
-Options: later('Labels'),
-options: (model, { labels, template, multi }) => (labels
-? { labels: labels.split('\n'), ...(template && { template }), ...(multi && { multi_label: true }) } : {}),
-asks: (text, pair, { labels }) => labels && { inputs: text },
-read({ id, results: [result] }, input, { labels, template = TEMPLATE }) {
-const choice = ({ index, label, probability }) => ({
-object: index, id: labels.length > 1 ? `${id}.${index}` : id, share: probability, text: label,
-pair: template.replace('{}', () => label),
-})
-return [labels ? { ranked: result.labels.map(choice) } : result]
-},
-explained: (model, selection, method) => (selection.labels ? {} : CLASSES.explained(model, selection, method)),
-named: ({ ranked, labels }, { target }, { object }) => (ranked
-? (ranked.find((one) => String(one.object) === object) ?? ranked[0]).text
-: CLASSES.named({ labels }, { target })),
-best: ({ ranked, labels }) => (ranked ? { name: ranked[0].text, share: ranked[0].share } : CLASSES.best({ labels })),
-}
-
-
-const entityOf = ({ object, aggregate }) =>
-({ ...(object !== '' && { target: Number(object) }), ...(aggregate && { aggregate }) })
-
-const ENTITIES = {
-...CLASSES,
-field: 'entities',
-View: later('Marked'),
-Options: ({ selection, change }) => html`<${Select} words="Tokens become entities" name="aggregate"
-values=${AGGREGATES} chosen=${selection.aggregate}
-choose=${(aggregate) => change({ aggregate, object: '' })} />`,
-options: (model, { aggregate }) => (aggregate ? { aggregate } : {}),
-read: ({ results: [{ entities, ...rest }] }, { text }) =>
-[{ ...rest, text, entities: entities.map((one, object) => ({ ...one, object })) }],
-items: ({ entities }) => [...entities].sort((one, other) => other.probability - one.probability),
-prints: ['for one in answer.entities:', '    print(one.label, one.text)'],
-explained: (model, selection) => entityOf(selection),
-scored: (model, selection, { queries, about = 0 }) => ({
-...entityOf(selection),
-...(queries !== undefined && { queries: selection.row === '' ? about : rowOf(selection) }),
-}),
-named: ({ entities }, { entity, label }) => entities?.[entity]?.text ?? label,
-best: ({ entities }) => ({
-name: entities.map(({ text, label }) => `${text} (${label})`).join(', ') || 'nothing',
-share: entities.length ? Math.min(...entities.map(({ probability }) => probability)) : undefined,
-}),
-said({ entities }) {
-return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
-},
-}
-const ANSWERS = {
-...CLASSES,
-field: 'answers',
-View: later('Spans'),
-first: 'Question',
-second: 'Context',
-needs: true,
-rows: 6,
-options: () => ({ top_k: MOST_ANSWERS }),
-asks: (question, context) => ({ inputs: { question, context } }),
-read: ({ results: [{ answers, ...rest }] }, { pair }) =>
-[{ ...rest, context: pair, answers: answers.map((one, object) => ({ ...one, object })) }],
-items: ({ answers }) => answers,
-prints: ['for one in answer.answers:', '    print(one.score, one.text)'],
-explained: (model, { object }) => ({ target: Number(object) }),
-scored: (model, selection, { queries }) => ({
-target: { answer: Number(selection.object), part: rowOf(selection) ? 'end' : 'start' },
-...(queries !== undefined && { queries: rowOf(selection) }),
-}),
-named: (result, { part = 'answer' }) => `the ${part}`,
-best: ({ answers: [best] }) => best && { name: best.text, share: best.score },
-}
-const MOST_ANSWERS = 3
-const AGGREGATES = [
-['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
-['average', 'words, by the mean'], ['max', 'words, by the surest token'],
-]
-const TASKS = {
-'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
-'audio-classification': { ...CLASSES, title: 'What is heard?' },
-'image-classification': { ...CLASSES, title: 'What is in the image?' },
-'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
-'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
-'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
-'question-answering': { ...ANSWERS, title: 'What answers the question?' },
-'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Texts to compare, one a line' },
-'sparse-embedding': { ...WORDS, title: 'What is the text about?' },
-'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
-'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
-'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
-'image-to-text': { ...WRITTEN, title: 'What are the words for the image?' },
-}
-
-
-const taskOf = ({ task, endpoints, zero_shot: chooses }) => (endpoints?.includes(RANKING.endpoint) ? RANKING
-: chooses ? CHOOSING : TASKS[task] ?? { ...CLASSES, title: task })
-
-
-const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
-
-return { thresholdOf, taskOf, viewOf }
-})($answer_js, $generation_js, $lazy_js, $objects_js, $preact_js, $select_js, $transcript_js, $values_js, $words_js)
+return { rowOf, later, CLASSES }
+})($answer_js, $lazy_js, $preact_js, $values_js)
 const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, short }) => {
 
 
@@ -2138,277 +1876,73 @@ objects=${objects} />`
 
 return { apart, Spans }
 })($marked_js, $preact_js, $ranked_js)
-const $selection_js = (({ GENERATION }, { taskOf }, { range }, { EXPLAINS, STATES }) => {
+const $span_tasks_js = (({ html }, { Select }, { CLASSES, later, rowOf }) => {
 
 
 
 
 
-const MOST_FRAMES = 256
-const MOST_EXACT = 700
-const DEPTH = 2 / 3
+const entityOf = ({ object, aggregate }) =>
+({ ...(object !== '' && { target: Number(object) }), ...(aggregate && { aggregate }) })
 
 
-const DEFAULTS = {
-model: '', example: '', text: '', pair: '', id: '',
-other: '', than: '',
-kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '',
-first: '', sinks: '', discard: '',
-object: '', threshold: '',
-labels: '', template: '', multi: '', aggregate: '',
-view: '', order: 'index', own: '', special: '', keep: '1', only: '', log: '', zoom: '1',
-colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
-compare: '', with: '', covered: '',
-max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
-source_language: '', target_language: '',
-}
-
-
-const DRAWN = 'drawn'
-
-
-const PENDING = ['new', DRAWN]
-
-
-const aboutAnother = (part) => ({
-example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
-compare: '', with: '', covered: '', ...part,
-})
-
-
-const aboutModel = (model, kept = {}) => ({
-...aboutAnother({
-...kept, model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean',
-method: '', threshold: '', labels: '', template: '', multi: '', aggregate: '',
+const ENTITIES = {
+...CLASSES,
+field: 'entities',
+View: later('Marked'),
+Options: ({ selection, change }) => html`<${Select} words="Tokens become entities" name="aggregate"
+values=${AGGREGATES} chosen=${selection.aggregate}
+choose=${(aggregate) => change({ aggregate, object: '' })} />`,
+options: (model, { aggregate }) => (aggregate ? { aggregate } : {}),
+read: ({ results: [{ entities, ...rest }] }, { text }) =>
+[{ ...rest, text, entities: entities.map((one, object) => ({ ...one, object })) }],
+items: ({ entities }) => [...entities].sort((one, other) => other.probability - one.probability),
+prints: ['for one in answer.entities:', '    print(one.label, one.text)'],
+explained: (model, selection) => entityOf(selection),
+scored: (model, selection, { queries, about = 0 }) => ({
+...entityOf(selection),
+...(queries !== undefined && { queries: selection.row === '' ? about : rowOf(selection) }),
 }),
-...Object.fromEntries(GENERATION.map((name) => [name, ''])),
-})
-
-
-function within(model, selection) {
-const kind = kindOf(model, selection)
-const { rows = 0, columns = 0 } = kind.grid ?? {}
-const cells = rows * columns
-const listed = Array.isArray(model.labels)
-const count = (listed ? model.labels.length : model.labels) || Infinity
-const targets = selection.target.split(',').filter((one) =>
-(/^\d+$/.test(one) ? Number(one) < count : !listed || model.labels.includes(one)))
-return {
-...selection,
-row: cells && kind.query === 'image' && Number(selection.row) >= cells ? '' : selection.row,
-heads: headsOf(selection).every((head) => head < kind.heads) ? selection.heads : 'mean',
-target: targets.join(),
-covered: cells ? coveredOf(selection).filter((cell) => cell < cells).join() : selection.covered,
-}
+named: ({ entities }, { entity, label }) => entities?.[entity]?.text ?? label,
+best: ({ entities }) => ({
+name: entities.map(({ text, label }) => `${text} (${label})`).join(', ') || 'nothing',
+share: entities.length ? Math.min(...entities.map(({ probability }) => probability)) : undefined,
+}),
+said({ entities }) {
+return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
+},
 }
 
-
-const sortOf = ({ inputs }) => (inputs.width ? 'image' : inputs.rate ? 'sound' : 'text')
-
-
-const isLong = ({ inputs }, answer) => answer?.results?.[0].duration > inputs.seconds
-
-
-const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
-
-
-const rowNamed = (row) => (row === null ? '' : String(row))
-
-
-const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
-
-
-const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
-
-
-const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Number.isNaN(head))
-
-
-const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
-
-
-
-
-
-function kindOf(model, selection) {
-const names = kindsOf(model)
-const name = names.includes(selection.kind) ? selection.kind
-: names.find((one) => model.attention.kinds[one].key === 'image' || one === 'cross') ?? names[0]
-const kind = { name, ...model.attention.kinds[name] }
-return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
+const ANSWERS = {
+...CLASSES,
+field: 'answers',
+View: later('Spans'),
+first: 'Question',
+second: 'Context',
+needs: true,
+rows: 6,
+options: () => ({ top_k: MOST_ANSWERS }),
+asks: (question, context) => ({ inputs: { question, context } }),
+read: ({ results: [{ answers, ...rest }] }, { pair }) =>
+[{ ...rest, context: pair, answers: answers.map((one, object) => ({ ...one, object })) }],
+items: ({ answers }) => answers,
+prints: ['for one in answer.answers:', '    print(one.score, one.text)'],
+explained: (model, { object }) => ({ target: Number(object) }),
+scored: (model, selection, { queries }) => ({
+target: { answer: Number(selection.object), part: rowOf(selection) ? 'end' : 'start' },
+...(queries !== undefined && { queries: rowOf(selection) }),
+}),
+named: (result, { part = 'answer' }) => `the ${part}`,
+best: ({ answers: [best] }) => best && { name: best.text, share: best.score },
 }
-
-
-const secondOf = (model, other) =>
-(/^\d{1,3}$/.test(other) && model?.examples?.[Number(other)] ? Number(other) : null)
-
-
-function methodsOf(model, kind, { pair, other }) {
-if (!taskOf(model).compares || (model.inputs.width ? other : pair)) return kind.methods
-return kind.methods.filter((one) => !EXPLAINS.includes(one))
-}
-
-
-
-
-
-function methodOf(model, kind, selection) {
-const methods = methodsOf(model, kind, selection)
-const { best, usual } = model.attention
-const first = hasObjects(kind) || sortOf(model) === 'sound' ? 'raw' : best?.method
-return [selection.method, first, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
-}
-
-
-const hasSinks = ({ grid, query, key, windows }) =>
-Boolean(grid) && query === 'image' && key === 'image' && !windows.length
-
-
-function rolloutOf(model, kind, { sinks, discard }) {
-const { usual } = model.attention
-const own = usual.method === 'rollout' ? usual : {}
-return {
-sinks: hasSinks(kind) ? sinks || own.sinks || 'keep' : 'keep',
-discard: kind.windows.length ? 0 : Number(discard || own.discard || 0),
-}
-}
-
-
-const firstLayerOf = (kind, selection) => Math.min(Number(selection.first), layerOf(kind, selection))
-
-
-function layersOf(model, method) {
-const through = method === 'rollout' || method === 'relevance'
-const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
-return { through, fixed }
-}
-
-
-const layersIn = (kind, method) => (STATES.includes(method) ? kind.blocks : kind.layers)
-
-
-function layerOf(kind, { layer, method }) {
-const count = layersIn(kind, method)
-const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * count) - 1, 0) : count - 1
-return layer === '' ? usual : Math.min(Number(layer), count - 1)
-}
-
-
-const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
-&& Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
-
-
-const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid?.columns === other.grid?.columns
-
-
-function aboutKind(model, selection, name) {
-const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
-const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
-return { kind: name, layer: '', first: '', heads: 'mean', row: '', method: '', ...uncovered }
-}
-
-
-function askedOf(model, other, selection) {
-const [here, there] = [kindOf(model, selection), kindOf(other, selection)]
-const classes = Array.isArray(other.labels) ? other.labels.length : other.labels
-return {
-...selection,
-row: sameGrid(here, there) ? selection.row : '',
-heads: headsOf(selection).every((head) => head < there.heads) ? selection.heads : 'mean',
-target: selection.target.split(',').every((one) => Number(one) < classes) ? selection.target : '',
-}
-}
-
-
-
-
-
-function comparisonsOf(models, model, selection, input) {
-const kind = kindOf(model, selection)
-const method = methodOf(model, kind, selection)
-const others = (values, own) => values.filter((one) => one !== own)
-if (STATES.includes(method) || sortOf(model) === 'sound') return [['', 'nothing']]
-const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
-const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
-const sees = ({ inputs }) => Boolean(inputs.width)
-const byId = EXPLAINS.includes(method) && Boolean(selection.against)
-const asks = input?.kind !== 'kept' && !byId
-const alike = models.filter((one) => asks && one.name !== model.name && sees(one) === sees(model))
-return [
-['', 'nothing'],
-...methods.map((one) => [`method:${one}`, `method ${one}`]),
-...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
-...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-...(sees(model) && input && !input.bitmap ? []
-: [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
+const MOST_ANSWERS = 3
+const AGGREGATES = [
+['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
+['average', 'words, by the mean'], ['max', 'words, by the surest token'],
 ]
-}
 
-
-function compareOf(models, model, selection, input) {
-const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
-return values.includes(selection.compare) ? selection.compare : ''
-}
-
-
-const ofShown = (selection, answer) => ({ ...selection, pair: answer?.input.pair ?? selection.pair })
-
-
-function optionsOf(model, selection) {
-const kind = kindOf(model, selection)
-const method = methodOf(model, kind, selection)
-const explains = EXPLAINS.includes(method)
-const image = kind.key === 'image'
-const speaks = image && kind.query !== 'image'
-const { through, fixed } = layersOf(model, method)
-const task = taskOf(model)
-const options = { attention: method, kind: kind.name }
-const last = layerOf(kind, selection)
-if (!fixed) options.layers = through ? `${firstLayerOf(kind, selection)}:${last + 1}` : last
-if (method === 'raw') options.heads = image ? selection.heads : 'all'
-if (method === 'rollout') {
-const { sinks, discard } = rolloutOf(model, kind, selection)
-if (sinks === 'out') options.sinks = sinks
-if (discard) options.discard = discard
-if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
-}
-if (kind.query === 'frame') options.pool = MOST_FRAMES
-const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
-if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
-if (!explains) {
-if (patch) options.queries = kind.prefix + pinnedOf(selection)
-else if (hasObjects(kind)) Object.assign(options, task.options(model, selection))
-else if (!image || speaks) options.queries = 'all'
-if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
-}
-if (explains) Object.assign(options, task.explained(model, selection, method))
-if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
-return options
-}
-
-
-function ofStates(model, kind, method, { pair, against }) {
-const other = model.inputs.width ? against && { id: against } : taskOf(model).compares && pair && { text: pair }
-const cells = (kind.grid?.rows ?? 0) * (kind.grid?.columns ?? 0)
-const all = method === 'similar' && { queries: 'all', ...(cells > MOST_EXACT && { dtype: 'uint8' }) }
-return { ...all, ...(other && { against: other }) }
-}
-
-
-function headOptionsOf(model, selection) {
-const kind = kindOf(model, selection)
-const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
-const patches = kind.key === 'image' && kind.query === 'image'
-if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
-options.queries = kind.prefix + pinnedOf(selection)
-} else if (hasObjects(kind)) Object.assign(options, taskOf(model).options(model, selection))
-else if (!patches) options.queries = 'all'
-if (kind.key !== 'image') options.pool = 48
-return options
-}
-
-return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, sortOf, isLong, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
-})($generation_js, $tasks_js, $values_js, $words_js)
+return { ENTITIES, ANSWERS }
+})($preact_js, $select_js, $task_js)
 const $lines_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { labelOf, largest }, { TokenList }) => {
 
 
@@ -2702,74 +2236,259 @@ ${range(map.heads).map((head) => html`<td key=${head}>${thumbnail(heads[at], at+
 
 return { HeadGrid }
 })($canvas_js, $colours_js, $preact_js, $picture_js, $values_js)
-const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
+const $tasks_js = (({ GenerationOptions, Masks, Vector, Words, Written }, { generationOf }, { Found, Threshold }, { html }, { ANSWERS, ENTITIES }, { CLASSES, later, rowOf }, { HEARD }, { cosine, linesOf, percent, short }, { RATHER }) => {
 
 
 
 
-const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
-const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
 
 
-const mapsOf = (attention) =>
-attention.maps.map((map) => {
-const names = range(map.shape[0]).map((head) => headName(map, head))
-return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
+
+
+
+
+
+const thresholdOf = (model, { threshold }) => (threshold === '' ? model.detection?.threshold : Number(threshold))
+
+
+const objectOf = (model, { object }) =>
+(object !== '' && Number(object) < model.detection.objects ? { target: Number(object) } : {})
+
+
+function maskOf(model, selection, { explains, rows, masks }) {
+const row = Number(selection.row)
+if (explains) return row < masks ? row : 0
+const within = (some) => some.map(({ text }) => text).join('').split(model.inputs.mask).length - 1
+return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
+}
+
+const OBJECTS = {
+...CLASSES,
+field: 'objects',
+View: Found,
+Options: ({ model, selection, change }) => html`
+<${Threshold} least=${thresholdOf(model, selection)} choose=${(threshold) => change({ threshold })} />`,
+options: (model, { threshold }) => (threshold === '' ? {} : { threshold: Number(threshold) }),
+prints: ['for found in answer.objects:', '    print(found.label, found.box)'],
+explained: objectOf,
+scored: (model, selection, { queries }) =>
+({ ...objectOf(model, selection), ...(queries !== undefined && { queries }) }),
+named: ({ objects }, { object }) => objects?.find((one) => one.object === object)?.label,
+best: ({ objects = [] }) => ({
+name: objects.map(({ label }) => label).join(', ') || 'nothing',
+share: objects.length ? Math.min(...objects.map(({ probability }) => probability)) : undefined,
+}),
+said: ({ objects = [] }) => (objects.length
+? `${objects.length} objects: ${objects.map(({ label }) => label).join(', ')}` : 'Nothing found'),
+}
+
+const againstOf = (model, { pair, against }) => ({ against: model.inputs.width ? { id: against } : { text: pair } })
+
+
+function likenessOf(model, selection, method) {
+const { against } = againstOf(model, selection)
+const third = againstOf(model, { pair: selection.than, against: selection.rather }).against
+const rather = RATHER.includes(method) && (third.id || third.text)
+return rather ? { against: [against, third] } : { against, sides: 'both' }
+}
+
+
+function shownOf(items, answer, { object }) {
+const { id, pair, rival } = items.find((one) => String(one.object) === object) ?? items[0] ?? {}
+return id ? { ...answer, id, input: { ...answer.input, pair, rival } } : answer
+}
+
+
+function together(examples) {
+const texts = Map.groupBy(examples.filter((one) => one.text_pair), ({ text }) => text)
+return [...texts].map(([text, some]) => ({ text, text_pair: some.map((one) => one.text_pair).join('\n') }))
+}
+const VECTOR = {
+...CLASSES,
+field: 'embedding',
+View: Vector,
+compares: true,
+lines: true,
+rows: 4,
+examples: (examples) => (examples.some((one) => one.image || !one.text_pair) ? examples : together(examples)),
+asks: (text, others) => ({ inputs: others.trim() ? [text, ...linesOf(others)] : text }),
+read({ results: [result, ...others] }, { pair }) {
+const item = ({ embedding }, object) => {
+const [score, text] = [cosine(result.embedding, embedding), linesOf(pair)[object]]
+return { object, id: result.id, score, part: Math.max(score, 0), text, pair: text }
+}
+return [{ ...result, alike: others.map(item).sort((one, other) => other.score - one.score) }]
+},
+items: ({ alike = [] }) => alike,
+shown: (answer, selection) => shownOf(answer.results[0].alike, answer, selection),
+explained: likenessOf,
+scored: againstOf,
+best: () => null,
+said: ({ embedding, alike: [first] = [] }) => (first ? `Most like it, at ${short(first.score)}: ${first.text}`
+: embedding && `A vector of ${embedding.length} numbers`),
+}
+const WORDS = {
+...CLASSES,
+field: 'words',
+View: Words,
+options: () => ({ top_k: MOST_WORDS }),
+prints: ['for one in answer.words:', '    print(one.weight, one.text)'],
+named: ({ words }, { target }) => words?.find(({ token }) => token === target)?.text,
+best: ({ words: [best] = [] }) => best && { name: best.text, score: best.weight },
+}
+const MOST_WORDS = 20
+const MASKS = {
+...CLASSES,
+field: 'candidates',
+View: Masks,
+scored: (model, selection, { queries, ...seen }) => // the row of the mask is among all
+({ target: maskOf(model, selection, seen), ...(queries !== undefined && { queries: 'all' }) }),
+named: ({ candidates }, { mask = 0, target }) => {
+const word = candidates?.[mask]?.find(({ token }) => token === target)?.text.trim()
+return candidates?.length > 1 ? `${word ?? ''} (mask ${mask + 1})`.trim() : word
+},
+best: ({ candidates = [] }) => ({
+name: candidates.map(([best]) => best.text.trim()).join(', '),
+share: candidates.length ? Math.min(...candidates.map(([best]) => best.probability)) : undefined,
+}),
+}
+const WRITTEN = {
+...CLASSES,
+field: 'tokens',
+View: Written,
+Options: GenerationOptions,
+streams: true,
+options: generationOf,
+scored: (model, selection) => ({ target: rowOf(selection) }),
+named: ({ tokens }, evaluation, selection) => tokens?.[rowOf(selection)]?.text,
+best: ({ text, tokens = [] }) => ({
+name: text,
+share: tokens.length ? Math.min(...tokens.map(({ log_probability: log }) => Math.exp(log))) : undefined,
+}),
+said: ({ text }) => text ?? '',
+}
+const RANKED = {
+...CLASSES,
+field: 'ranked',
+View: later('Ranked'),
+items: ({ ranked = [] }) => ranked,
+shown: (answer, selection) => shownOf(answer.results[0].ranked ?? [], answer, selection),
+}
+const RANKING = {
+...RANKED,
+endpoint: 'rerank',
+title: 'Which passages answer the query?',
+first: 'Query',
+second: 'Passages, one a line',
+needs: true,
+lines: true,
+rows: 6,
+row: 'score',
+examples: together,
+asks: (query, passages) => ({ query, texts: linesOf(passages), truncate: true }),
+read({ results }, { pair }) {
+const texts = linesOf(pair)
+const passage = ({ id, index, score }) => ({ object: index, id, score, text: texts[index], pair: texts[index] })
+return [{ ranked: results.map(passage) }]
+},
+named: () => 'the score',
+prints: ['for one in ranked:', '    print(one.score, one.text)'],
+best: ({ ranked: [best] }) => ({ name: best.text, score: best.score }),
+said: ({ ranked }) => `Of ${ranked.length} the best, at ${short(ranked[0].score)}: ${ranked[0].text}`,
+}
+const PAIRS = {
+...CLASSES,
+second: 'Second text, for a model of pairs',
+inputs: (text, pair) => ({ text, text_pair: pair }),
+}
+const TEMPLATE = 'This example is {}.'
+const WORDING = 'This is a photo of {}.'
+
+
+const sentenceOf = (label, template) => (label === undefined ? '' : template.replace('{}', () => label))
+
+const CHOOSING = {
+...PAIRS,
+title: 'Does the second text follow from the first, or which label fits?',
+items: RANKED.items,
+shown: RANKED.shown,
+Options: later('Labels'),
+options: (model, { labels, template, multi }) => (labels
+? { labels: labels.split('\n'), ...(template && { template }), ...(multi && { multi_label: true }) } : {}),
+asks: (text, pair, { labels }) => labels && { inputs: text },
+read({ id, results: [result] }, input, { labels, template = TEMPLATE }) {
+const choice = ({ index, label, probability }) => ({
+object: index, id: labels.length > 1 ? `${id}.${index}` : id, share: probability, text: label,
+pair: sentenceOf(label, template),
 })
+return [labels ? { ranked: result.labels.map(choice) } : result]
+},
+explained: (model, selection, method) => (selection.labels ? {} : CLASSES.explained(model, selection, method)),
+named: ({ ranked, labels }, { target }, { object }) => (ranked
+? (ranked.find((one) => String(one.object) === object) ?? ranked[0]).text
+: CLASSES.named({ labels }, { target })),
+best: ({ ranked, labels }) => (ranked ? { name: ranked[0].text, share: ranked[0].share } : CLASSES.best({ labels })),
+}
 
+const LABELLED = {
+...VECTOR,
+title: 'Which label fits, and where is it seen?',
+chooses: true,
+Options: later('Labels'),
+options: (model, { labels, template }) =>
+(labels ? { labels: labels.replaceAll('\n', ','), ...(template && { template }) } : {}),
+items: RANKED.items,
+read({ id, results: [result] }, input, { labels, template = WORDING }) {
+if (!labels) return [result]
+const choice = ({ index, label, probability }, at) => ({
+object: index, id, share: probability, text: label, pair: sentenceOf(label, template),
+rival: sentenceOf(result.labels[at ? 0 : 1]?.label, template),
+})
+return [{ ...result, labels: undefined, ranked: result.labels.map(choice) }]
+},
+shown: (answer, selection) => shownOf(answer.results[0].ranked ?? [], answer, selection),
+explained(model, selection, method) {
+const { pair, rival, labels, template, apart } = selection
+if (!labels) return likenessOf(model, selection, method)
+const against = { text: pair || sentenceOf(labels.split('\n')[0], template || WORDING) }
+return { against: apart && rival && RATHER.includes(method) ? [against, { text: rival }] : against }
+},
+scored: (model, selection) =>
+(selection.labels ? { against: { text: selection.pair } } : againstOf(model, selection)),
+named: CHOOSING.named,
+best: CHOOSING.best,
+said: ({ ranked, ...rest }) => (ranked ? `${ranked[0].text}, ${percent(ranked[0].share)}` : VECTOR.said(rest)),
+}
 
-const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
-[target?.object ?? target?.entity ?? target?.answer, target?.mask, target?.label,
-targets?.map(({ position, text }) => [position, text])]))
-
-
-
-
-
-function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
-const sure = answered ?? all.filter(({ probability }) => probability >= least)
-.sort((one, other) => other.probability - one.probability)
-return sure.filter(({ object }, at) => sure.findIndex((one) => one.object === object) === at)
+const TASKS = {
+'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
+'audio-classification': { ...CLASSES, title: 'What is heard?' },
+'image-classification': { ...CLASSES, title: 'What is in the image?' },
+'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
+'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
+'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
+'question-answering': { ...ANSWERS, title: 'What answers the question?' },
+'feature-extraction': { ...VECTOR, title: 'What is it like?', second: 'Texts to compare, one a line' },
+'sparse-embedding': { ...WORDS, title: 'What is the text about?' },
+'fill-mask': { ...MASKS, title: 'What is behind the mask?' },
+'text-generation': { ...WRITTEN, title: 'How does the text go on?' },
+'text2text-generation': { ...WRITTEN, title: 'What becomes of the text?' },
+'image-to-text': { ...WRITTEN, title: 'What are the words for the image?' },
 }
 
 
-
-
-
-
-
-function imageLook(attention, kind, row = null, found = []) {
-const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
-const { prefix } = tokens
-const end = prefix + grid.rows * grid.columns
-const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
-const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
-const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
-const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
-return { label, rows, signed: map.signed, share: map.normalized }
-}))
-const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
-const explained = target?.object ?? null
-const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
-return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
+function taskOf({ task, endpoints, zero_shot: chooses, contrast, inputs }) {
+if (endpoints?.includes(RANKING.endpoint)) return RANKING
+if (contrast && inputs.width) return LABELLED
+return chooses ? CHOOSING : TASKS[task] ?? { ...CLASSES, title: task }
 }
 
 
+const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) => result[field])?.View
 
-
-
-function statesLook(attention) {
-const sides = [attention, attention.against].filter((one) => one?.maps)
-return { states: attention.method, sides: sides.map((one) => sideOf(one, attention.method)) }
-}
-
-function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
-const own = unpackMap(map, method)
-const patches = (head, query) => rowOf(own, head, query).slice(prefix, prefix + grid.rows * grid.columns)
-const seen = { image, ...grid }
-if (method === 'similar') return { ...seen, row: (cell) => patches(0, prefix + cell) }
-return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
-}
+return { thresholdOf, taskOf, viewOf }
+})($answer_js, $generation_js, $objects_js, $preact_js, $span_tasks_js, $task_js, $transcript_js, $values_js, $words_js)
+const $every_head_js = (({ HeadGrid }, { html }, { Select }, { percent }, { ORDERS, TERMS }) => {
 
 
 
@@ -2781,124 +2500,320 @@ return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 
 
 
-function textLook(attention, kind, {
-text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step,
+
+function EveryHead({
+maps, figures, kind, query, selection, change, chosen, choose, children, below, out = false, special,
 }) {
-const { method } = attention
-const object = attention.tokens.object?.map((one) => objectToken(one, found))
-const [frame, band] = [step, 0].map((seconds) => framesOf(attention.maps[0], seconds))
-const axes = { ...attention.tokens, frame, band, object }
-const maps = mapsOf(attention)
-const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
-const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
-const generated = kind.query === 'target'
-const behind = axes.source ? 0 : [...text].length
-const given = ({ span }) => span && span[0] < behind && span[1] <= behind
-const first = generated ? asked.findLastIndex(given) + 1 : 0
-const own = asked.slice(first)
-const columns = blocksOf(axes[kind.key], keys, pool)
+const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
+const orders = Object.entries(ORDERS).filter(has)
+const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
+return html`
+<h2>Every head</h2>
+<p class="quiet" data-term=${TERMS.heads}>The raw attention of each. A click shows one large.</p>
+<${Select} words="Order" id="order" term=${TERMS.order} values=${orders} chosen=${order}
+choose=${(one) => change({ order: one })} />
+${figures?.sinks?.map(({ layer, head, share }) => html`<p class="quiet" key=${`${layer} ${head}`}>
+Layer ${layer}, head ${head} looks at one patch from everywhere
+(${percent(share)})${out ? '; it is left out' : ''}.
+</p>`)}
+${children}
+${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
+${maps?.[0].queries > 0 && html`<${HeadGrid}
+maps=${maps}
+order=${order}
+figures=${figures}
+chosen=${chosen}
+onChoose=${choose}
+grid=${kind.key === 'image' ? kind.grid : null}
+prefix=${kind.prefix}
+query=${query}
+special=${special}
+colormap=${selection.colormap}
+own />`}
+${below}`
+}
+
+return { EveryHead }
+})($heads_js, $preact_js, $select_js, $values_js, $words_js)
+const $selection_js = (({ GENERATION }, { taskOf }, { range }, { EXPLAINS, STATES }) => {
+
+
+
+
+
+const MOST_FRAMES = 256
+const MOST_EXACT = 700
+const DEPTH = 2 / 3
+
+
+const DEFAULTS = {
+model: '', example: '', text: '', pair: '', id: '',
+other: '', than: '',
+kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '',
+first: '', sinks: '', discard: '',
+object: '', threshold: '',
+labels: '', template: '', multi: '', apart: '',
+aggregate: '',
+view: '', order: 'index', own: '', special: '', keep: '1', only: '', log: '', zoom: '1',
+colormap: 'viridis', opacity: '0.8', smooth: '1', grey: '1', full: '',
+compare: '', with: '', covered: '',
+max_new_tokens: '', num_beams: '', temperature: '', top_k: '', top_p: '', seed: '', alternatives: '3',
+source_language: '', target_language: '',
+}
+
+
+const DRAWN = 'drawn'
+
+
+const PENDING = ['new', DRAWN]
+
+
+const aboutAnother = (part) => ({
+example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
+compare: '', with: '', covered: '', ...part,
+})
+
+
+const aboutModel = (model, kept = {}) => ({
+...aboutAnother({
+...kept, model, other: '', than: '', kind: '', layer: '', first: '', sinks: '', discard: '', heads: 'mean',
+method: '', threshold: '', labels: '', template: '', multi: '', apart: '', aggregate: '',
+}),
+...Object.fromEntries(GENERATION.map((name) => [name, ''])),
+})
+
+
+function within(model, selection) {
+const kind = kindOf(model, selection)
+const { rows = 0, columns = 0 } = kind.grid ?? {}
+const cells = rows * columns
+const listed = Array.isArray(model.labels)
+const count = (listed ? model.labels.length : model.labels) || Infinity
+const targets = selection.target.split(',').filter((one) =>
+(/^\d+$/.test(one) ? Number(one) < count : !listed || model.labels.includes(one)))
+return {
+...selection,
+row: cells && kind.query === 'image' && Number(selection.row) >= cells ? '' : selection.row,
+heads: headsOf(selection).every((head) => head < kind.heads) ? selection.heads : 'mean',
+target: targets.join(),
+covered: cells ? coveredOf(selection).filter((cell) => cell < cells).join() : selection.covered,
+}
+}
+
+
+const sortOf = ({ inputs }) => (inputs.width ? 'image' : inputs.rate ? 'sound' : 'text')
+
+
+const isLong = ({ inputs }, answer) => answer?.results?.[0].duration > inputs.seconds
+
+
+const pinnedOf = ({ row }) => (row === '' ? null : Number(row))
+
+
+const rowNamed = (row) => (row === null ? '' : String(row))
+
+
+const hasObjects = ({ query, suffix }) => query === 'object' || suffix > 0
+
+
+const coveredOf = ({ covered }) => (covered ? covered.split(',').map(Number) : [])
+
+
+const headsOf = ({ heads }) => heads.split(',').map(Number).filter((head) => !Number.isNaN(head))
+
+
+const kindsOf = (model) => Object.keys(model.attention.kinds).reverse()
+
+
+
+
+
+function kindOf(model, selection) {
+const names = kindsOf(model)
+const name = names.includes(selection.kind) ? selection.kind
+: names.find((one) => model.attention.kinds[one].key === 'image' || one === 'cross') ?? names[0]
+const kind = { name, ...model.attention.kinds[name] }
+return kind.grid && kind.query === kind.key ? { ...kind, query: 'image', key: 'image' } : kind
+}
+
+
+const secondOf = (model, other) =>
+(/^\d{1,3}$/.test(other) && model?.examples?.[Number(other)] ? Number(other) : null)
+
+
+const hasLabels = (model, { labels }) => Boolean(taskOf(model).chooses && labels)
+
+
+function methodsOf(model, kind, selection) {
+const { pair, other } = selection
+if (!taskOf(model).compares || hasLabels(model, selection) || (model.inputs.width ? other : pair)) return kind.methods
+return kind.methods.filter((one) => !EXPLAINS.includes(one))
+}
+
+
+
+
+
+function methodOf(model, kind, selection) {
+const methods = methodsOf(model, kind, selection)
+const { best, usual } = model.attention
+const first = hasObjects(kind) || sortOf(model) === 'sound' ? 'raw' : best?.method
+const told = hasLabels(model, selection) ? 'libra' : ''
+const wanted = [selection.method, first, told, usual.method, 'rollout', 'raw']
+return wanted.find((one) => methods.includes(one)) ?? methods[0]
+}
+
+
+const hasSinks = ({ grid, query, key, windows }) =>
+Boolean(grid) && query === 'image' && key === 'image' && !windows.length
+
+
+function rolloutOf(model, kind, { sinks, discard }) {
+const { usual } = model.attention
+const own = usual.method === 'rollout' ? usual : {}
+return {
+sinks: hasSinks(kind) ? sinks || own.sinks || 'keep' : 'keep',
+discard: kind.windows.length ? 0 : Number(discard || own.discard || 0),
+}
+}
+
+
+const firstLayerOf = (kind, selection) => Math.min(Number(selection.first), layerOf(kind, selection))
+
+
+function layersOf(model, method) {
+const through = method === 'rollout' || method === 'relevance'
+const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
+return { through, fixed }
+}
+
+
+const layersIn = (kind, method) => (STATES.includes(method) ? kind.blocks : kind.layers)
+
+
+function layerOf(kind, { layer, method }) {
+const count = layersIn(kind, method)
+const usual = STATES.includes(method) ? Math.max(Math.round(DEPTH * count) - 1, 0) : count - 1
+return layer === '' ? usual : Math.min(Number(layer), count - 1)
+}
+
+
+const carriedOf = (model, kind, method) => method === 'rollout' && Boolean(kind.grid)
+&& Object.values(model.attention.kinds).some(({ grid }) => grid?.rows > kind.grid.rows)
+
+
+const sameGrid = (one, other) => one.grid?.rows === other.grid?.rows && one.grid?.columns === other.grid?.columns
+
+
+function aboutKind(model, selection, name) {
+const [old, kind] = [kindOf(model, selection), kindOf(model, { ...selection, kind: name })]
+const uncovered = sameGrid(old, kind) ? {} : { covered: '', compare: '', with: '' }
+return { kind: name, layer: '', first: '', heads: 'mean', row: '', method: '', ...uncovered }
+}
+
+
+function askedOf(model, other, selection) {
+const [here, there] = [kindOf(model, selection), kindOf(other, selection)]
+const classes = Array.isArray(other.labels) ? other.labels.length : other.labels
+return {
+...selection,
+row: sameGrid(here, there) ? selection.row : '',
+heads: headsOf(selection).every((head) => head < there.heads) ? selection.heads : 'mean',
+target: selection.target.split(',').every((one) => Number(one) < classes) ? selection.target : '',
+}
+}
+
+
+
+
+
+function comparisonsOf(models, model, selection, input) {
+const kind = kindOf(model, selection)
+const method = methodOf(model, kind, selection)
+const others = (values, own) => values.filter((one) => one !== own)
+if (STATES.includes(method) || sortOf(model) === 'sound') return [['', 'nothing']]
+const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
+const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
+const sees = ({ inputs }) => Boolean(inputs.width)
+const byId = EXPLAINS.includes(method) && Boolean(selection.against)
+const asks = input?.kind !== 'kept' && !byId
+const alike = models.filter((one) => asks && one.name !== model.name && sees(one) === sees(model))
+return [
+['', 'nothing'],
+...methods.map((one) => [`method:${one}`, `method ${one}`]),
+...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
+...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
+...(sees(model) && input && !input.bitmap ? []
+: [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
+]
+}
+
+
+function compareOf(models, model, selection, input) {
+const values = model ? comparisonsOf(models, model, selection, input).map(([value]) => value) : []
+return values.includes(selection.compare) ? selection.compare : ''
+}
+
+
+const ofShown = (selection, answer) =>
+({ ...selection, pair: answer?.input.pair ?? selection.pair, rival: answer?.input.rival })
+
+
+function optionsOf(model, selection) {
+const kind = kindOf(model, selection)
+const method = methodOf(model, kind, selection)
 const explains = EXPLAINS.includes(method)
-const whole = explains && !target && !targets
-const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
-const some = !target && !whole && queries !== (targets ? own : asked).length
-const single = targets && (merged || some)
-const explained = ({ object, part, label }) => axes.object?.[object] ?? { text: part ?? score ?? label, span: null }
-const rows = target ? maps.map((map) => explained(map.target))
-: whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
-: some && named ? named.map((row) => asked[row])
-: some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
-const skip = target || whole || targets || some ? 0 : first * columns.length
-const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
-const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
-const apart = method === 'relevance' && kind.name !== 'cross' && !whole
-if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask, merged)
-const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
-const start = own.find(({ span }) => span)?.span[0] ?? behind
-const continued = generated && !axes.source
-const same = !values && !some && !numbers && kind.query === kind.key
-const until = continued ? [...text].slice(0, start).join('') : ''
-return {
-rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
-signed: maps[0].signed,
-normalized: maps[0].normalized && !['max', 'min'].includes(heads),
-text: kind.key === 'source' ? text : until + answer, pair,
-start: first, same,
-about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
-numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
-sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+const image = kind.key === 'image'
+const speaks = image && kind.query !== 'image'
+const { through, fixed } = layersOf(model, method)
+const task = taskOf(model)
+const options = { attention: method, kind: kind.name }
+const last = layerOf(kind, selection)
+if (!fixed) options.layers = through ? `${firstLayerOf(kind, selection)}:${last + 1}` : last
+if (method === 'raw') options.heads = image ? selection.heads : 'all'
+if (method === 'rollout') {
+const { sinks, discard } = rolloutOf(model, kind, selection)
+if (sinks === 'out') options.sinks = sinks
+if (discard) options.discard = discard
+if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
 }
+if (kind.query === 'frame') options.pool = MOST_FRAMES
+const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
+if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
+if (!explains) {
+if (patch) options.queries = kind.prefix + pinnedOf(selection)
+else if (hasObjects(kind)) Object.assign(options, task.options(model, selection))
+else if (!image || speaks) options.queries = 'all'
+if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
+}
+if (explains) Object.assign(options, task.explained(model, selection, method))
+if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
+return options
 }
 
 
-function framesOf({ shape: [,, keys], pool }, step) {
-const size = Math.ceil((pool?.keys ?? keys) / keys)
-const name = (frame) => (step ? `${(frame * step).toFixed(2)}\u00a0s` : String(frame))
-return range(keys).map((at) => ({ text: name(at * size), span: null }))
+function ofStates(model, kind, method, { pair, against }) {
+const other = model.inputs.width ? against && { id: against } : taskOf(model).compares && pair && { text: pair }
+const cells = (kind.grid?.rows ?? 0) * (kind.grid?.columns ?? 0)
+const all = method === 'similar' && { queries: 'all', ...(cells > MOST_EXACT && { dtype: 'uint8' }) }
+return { ...all, ...(other && { against: other }) }
 }
 
 
-function withinSound(look, kind, part) {
-const count = (axis, list) => (axis === 'frame' ? Math.ceil(part * list.length) : list.length)
-const [rows, columns] = [count(kind.query, look.rows), count(kind.key, look.columns)]
-const kept = (values) => Float32Array.from(range(rows * columns), (at) =>
-values[Math.floor(at / columns) * look.columns.length + (at % columns)])
-return {
-...look, rows: look.rows.slice(0, rows), columns: look.columns.slice(0, columns),
-normalized: false,
-series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
-}
-}
-
-
-function objectToken({ label, object }, found) {
-const words = found.some((one) => one.object === object) ? `${label} #${object}` : `#${object}`
-return { text: words.replaceAll(' ', '\u00a0'), span: null }
+function headOptionsOf(model, selection) {
+const kind = kindOf(model, selection)
+const options = { attention: 'raw', kind: kind.name, layers: 'all', heads: 'all', diagnostics: true }
+const patches = kind.key === 'image' && kind.query === 'image'
+if (patches && selection.row !== '' && !EXPLAINS.includes(methodOf(model, kind, selection))) {
+options.queries = kind.prefix + pinnedOf(selection)
+} else if (hasObjects(kind)) Object.assign(options, taskOf(model).options(model, selection))
+else if (!patches) options.queries = 'all'
+if (kind.key !== 'image') options.pool = 48
+return options
 }
 
-
-function blocksOf(tokens, count, pool) {
-if (!pool || tokens.length === count) return tokens
-const size = Math.ceil(tokens.length / count)
-const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
-return range(count).map((block) => {
-const part = tokens.slice(block * size, (block + 1) * size)
-const spans = part.flatMap(({ span }) => (span ? [span] : []))
-return {
-text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
-span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
-special: part.every(({ special }) => special),
-sequence: part[0].sequence,
-}
-})
-}
-
-
-function seriesOf(map, heads, skip) {
-const chosen = headsOf({ heads })
-if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
-if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
-const there = chosen.filter((head) => head < map.names.length)
-if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
-return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
-}
-
-
-function takeIdentity(values, rows, columns, maps, mask, merged) {
-const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
-rows.forEach((_, row) => {
-const line = values.subarray(row * columns.length, (row + 1) * columns.length)
-const { target } = maps[row] ?? {}
-const hottest = line.indexOf(largest(line))
-const own = target?.object !== undefined ? target.object
-: !target ? line.findLastIndex((value) => value > 0)
-: 'entity' in target || 'part' in target ? (merged ? hottest : target.position)
-: 'mask' in target ? masks[target.mask] ?? hottest : 0
-if (own >= 0) line[own] = Math.max(0, line[own] - 1)
-})
-}
-
-return { mapsOf, foundIn, imageLook, statesLook, textLook, withinSound, blocksOf }
-})($selection_js, $values_js, $words_js)
+return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, sortOf, isLong, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, hasLabels, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
+})($generation_js, $tasks_js, $values_js, $words_js)
 const $text_view_js = (({ SERIES }, { AsTable }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { Roving }, { InPlace, readout }, { difference, keepMass, labelOf, largest, range, short, without }, { TOUCH, wordsOf }) => {
 
 
@@ -3202,6 +3117,203 @@ differ most: what has one colour is alike to the model.
 
 return { SimilarView, PartsView }
 })($legend_js, $picture_js, $preact_js, $selection_js, $values_js, $words_js)
+const $looks_js = (({ headsOf }, { fuse, headOf, largest, range, rowOf, unpackMap }, { EXPLAINS }) => {
+
+
+
+
+const mean = (rows) => rows[0].map((_, at) => rows.reduce((sum, row) => sum + row[at], 0) / rows.length)
+const headName = (map, head) => (Array.isArray(map.heads) ? `head ${map.heads[head]}` : map.heads)
+
+
+const mapsOf = (attention) =>
+attention.maps.map((map) => {
+const names = range(map.shape[0]).map((head) => headName(map, head))
+return { ...unpackMap(map, attention.method), names, fused: !Array.isArray(map.heads) }
+})
+
+
+const subjectOf = (maps) => JSON.stringify(maps.map(({ target, targets }) =>
+[target?.object ?? target?.entity ?? target?.answer, target?.mask, target?.label,
+targets?.map(({ position, text }) => [position, text])]))
+
+
+
+
+
+function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5) {
+const sure = answered ?? all.filter(({ probability }) => probability >= least)
+.sort((one, other) => other.probability - one.probability)
+return sure.filter(({ object }, at) => sure.findIndex((one) => one.object === object) === at)
+}
+
+
+
+
+
+
+
+function imageLook(attention, kind, row = null, found = []) {
+const { tokens, image, maps: [{ normalized, objects: numbers = null, target, grid = tokens.grid }] } = attention
+const { prefix } = tokens
+const end = prefix + grid.rows * grid.columns
+const panels = mapsOf(attention).flatMap((map) => map.names.map((name, head) => {
+const queries = range(map.queries).map((query) => rowOf(map, head, query).slice(prefix, end))
+const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(queries)] : [queries[row]]
+const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
+return { label, rows, signed: map.signed, share: map.normalized }
+}))
+const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
+const explained = target?.object ?? null
+const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
+return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }
+}
+
+
+
+
+
+function statesLook(attention) {
+const sides = [attention, attention.against].filter((one) => one?.maps)
+return { states: attention.method, sides: sides.map((one) => sideOf(one, attention.method)) }
+}
+
+function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
+const own = unpackMap(map, method)
+const patches = (head, query) => rowOf(own, head, query).slice(prefix, prefix + grid.rows * grid.columns)
+const seen = { image, ...grid }
+if (method === 'similar') return { ...seen, row: (cell) => patches(0, prefix + cell) }
+return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
+}
+
+
+
+
+
+
+
+
+
+
+
+function textLook(attention, kind, {
+text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step,
+}) {
+const { method } = attention
+const object = attention.tokens.object?.map((one) => objectToken(one, found))
+const [frame, band] = [step, 0].map((seconds) => framesOf(attention.maps[0], seconds))
+const axes = { ...attention.tokens, frame, band, object }
+const maps = mapsOf(attention)
+const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
+const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
+const generated = kind.query === 'target'
+const behind = axes.source ? 0 : [...text].length
+const given = ({ span }) => span && span[0] < behind && span[1] <= behind
+const first = generated ? asked.findLastIndex(given) + 1 : 0
+const own = asked.slice(first)
+const columns = blocksOf(axes[kind.key], keys, pool)
+const explains = EXPLAINS.includes(method)
+const whole = explains && !target && !targets
+const emitted = (token, at) => ({ text: token.text, span: null, special: at >= written.length })
+const some = !target && !whole && queries !== (targets ? own : asked).length
+const single = targets && (merged || some)
+const explained = ({ object, part, label }) => axes.object?.[object] ?? { text: part ?? score ?? label, span: null }
+const rows = target ? maps.map((map) => explained(map.target))
+: whole ? [{ text: 'likeness', span: null }] : single ? targets.map(emitted)
+: some && named ? named.map((row) => asked[row])
+: some ? range(queries).map((row) => ({ text: `row ${row + 1} of ${queries}`, span: null })) : own
+const skip = target || whole || targets || some ? 0 : first * columns.length
+const values = target || whole ? Float32Array.from(maps.flatMap((map) => [...rowOf(map, 0, 0)])) : null
+const series = values ? [{ name: method, values }] : seriesOf(maps[0], heads, skip)
+const apart = method === 'relevance' && kind.name !== 'cross' && !whole
+if (apart) for (const one of series) takeIdentity(one.values, rows, columns, maps, mask, merged)
+const answer = own.filter(({ span }) => span).map((token) => token.text).join('')
+const start = own.find(({ span }) => span)?.span[0] ?? behind
+const continued = generated && !axes.source
+const same = !values && !some && !numbers && kind.query === kind.key
+const until = continued ? [...text].slice(0, start).join('') : ''
+return {
+rows, columns, series, apart, before: single && continued ? text : until, explains, alike: method === 'similar',
+signed: maps[0].signed,
+normalized: maps[0].normalized && !['max', 'min'].includes(heads),
+text: kind.key === 'source' ? text : until + answer, pair,
+start: first, same,
+about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
+numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
+sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
+}
+}
+
+
+function framesOf({ shape: [,, keys], pool }, step) {
+const size = Math.ceil((pool?.keys ?? keys) / keys)
+const name = (frame) => (step ? `${(frame * step).toFixed(2)}\u00a0s` : String(frame))
+return range(keys).map((at) => ({ text: name(at * size), span: null }))
+}
+
+
+function withinSound(look, kind, part) {
+const count = (axis, list) => (axis === 'frame' ? Math.ceil(part * list.length) : list.length)
+const [rows, columns] = [count(kind.query, look.rows), count(kind.key, look.columns)]
+const kept = (values) => Float32Array.from(range(rows * columns), (at) =>
+values[Math.floor(at / columns) * look.columns.length + (at % columns)])
+return {
+...look, rows: look.rows.slice(0, rows), columns: look.columns.slice(0, columns),
+normalized: false,
+series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
+}
+}
+
+
+function objectToken({ label, object }, found) {
+const words = found.some((one) => one.object === object) ? `${label} #${object}` : `#${object}`
+return { text: words.replaceAll(' ', '\u00a0'), span: null }
+}
+
+
+function blocksOf(tokens, count, pool) {
+if (!pool || tokens.length === count) return tokens
+const size = Math.ceil(tokens.length / count)
+const gap = (one, next) => (one?.span && next.span && next.span[0] > one.span[1] ? ' ' : '')
+return range(count).map((block) => {
+const part = tokens.slice(block * size, (block + 1) * size)
+const spans = part.flatMap(({ span }) => (span ? [span] : []))
+return {
+text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
+span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
+special: part.every(({ special }) => special),
+sequence: part[0].sequence,
+}
+})
+}
+
+
+function seriesOf(map, heads, skip) {
+const chosen = headsOf({ heads })
+if (map.fused || map.names.length === 1) return [{ name: map.names[0], values: headOf(map, 0).slice(skip) }]
+if (!chosen.length) return [{ name: `${heads} of heads`, values: fuse(map, heads).slice(skip) }]
+const there = chosen.filter((head) => head < map.names.length)
+if (!there.length) return [{ name: 'mean of heads', values: fuse(map, 'mean').slice(skip) }]
+return there.map((head) => ({ name: `head ${head}`, head, values: headOf(map, head).slice(skip) }))
+}
+
+
+function takeIdentity(values, rows, columns, maps, mask, merged) {
+const masks = range(columns.length).filter((at) => mask && columns[at].text.includes(mask))
+rows.forEach((_, row) => {
+const line = values.subarray(row * columns.length, (row + 1) * columns.length)
+const { target } = maps[row] ?? {}
+const hottest = line.indexOf(largest(line))
+const own = target?.object !== undefined ? target.object
+: !target ? line.findLastIndex((value) => value > 0)
+: 'entity' in target || 'part' in target ? (merged ? hottest : target.position)
+: 'mask' in target ? masks[target.mask] ?? hottest : 0
+if (own >= 0) line[own] = Math.max(0, line[own] - 1)
+})
+}
+
+return { mapsOf, foundIn, imageLook, statesLook, textLook, withinSound, blocksOf }
+})($selection_js, $values_js, $words_js)
 const $image_view_js = (({ AsTable }, { Legend }, { Picture, coldest }, { html, useMemo, useRef, useState }, { pinnedOf, rowNamed }, { aboveOf, difference, extremesOf, figure, keepMass, percent, placeOf, range, scaleOf }, { TOUCH }) => {
 
 
@@ -3383,53 +3495,6 @@ onClick=${() => leave(() => cover([]))}>Uncover</button>`}
 
 return { ImageView }
 })($figures_js, $legend_js, $picture_js, $preact_js, $selection_js, $values_js, $words_js)
-const $every_head_js = (({ HeadGrid }, { html }, { Select }, { percent }, { ORDERS, TERMS }) => {
-
-
-
-
-
-
-
-
-
-
-
-
-function EveryHead({
-maps, figures, kind, query, selection, change, chosen, choose, children, below, out = false, special,
-}) {
-const has = ([name]) => name === 'index' || name === 'entropy' || figures?.[name]
-const orders = Object.entries(ORDERS).filter(has)
-const order = orders.some(([name]) => name === selection.order) ? selection.order : 'index'
-return html`
-<h2>Every head</h2>
-<p class="quiet" data-term=${TERMS.heads}>The raw attention of each. A click shows one large.</p>
-<${Select} words="Order" id="order" term=${TERMS.order} values=${orders} chosen=${order}
-choose=${(one) => change({ order: one })} />
-${figures?.sinks?.map(({ layer, head, share }) => html`<p class="quiet" key=${`${layer} ${head}`}>
-Layer ${layer}, head ${head} looks at one patch from everywhere
-(${percent(share)})${out ? '; it is left out' : ''}.
-</p>`)}
-${children}
-${maps?.[0].queries === 0 && html`<p class="quiet">Nothing is found, and so there are no rows.</p>`}
-${maps?.[0].queries > 0 && html`<${HeadGrid}
-maps=${maps}
-order=${order}
-figures=${figures}
-chosen=${chosen}
-onChoose=${choose}
-grid=${kind.key === 'image' ? kind.grid : null}
-prefix=${kind.prefix}
-query=${query}
-special=${special}
-colormap=${selection.colormap}
-own />`}
-${below}`
-}
-
-return { EveryHead }
-})($heads_js, $preact_js, $select_js, $values_js, $words_js)
 const $objects_view_js = (({ Picture }, { html }, { rowNamed }, { TextView }) => {
 
 

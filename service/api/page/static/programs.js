@@ -48,7 +48,8 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
     : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
     : JSON.stringify(inputs)
   const method = endpoint.replace('-', '_') + (both ? '_batch' : '')
-  if (part && given.labels?.length > 1) given.attention = { method: attention, target: given.labels[part] } // its pair is kept
+  const kept = given.labels?.length > 1 // with the pair of a label
+  if (part && kept) given.attention = { method: attention, target: given.labels[part] }
   const found = texts ? 'ranked' : both ? 'answer, *others' : 'answer'
   const address = addressOf('').replace(/\/$/, '')
   return [

@@ -121,7 +121,8 @@ export function methodOf(model, kind, selection) {
   const { best, usual } = model.attention
   const first = hasObjects(kind) || sortOf(model) === 'sound' ? 'raw' : best?.method
   const told = hasLabels(model, selection) ? 'libra' : '' // others know of no label
-  return [selection.method, first, told, usual.method, 'rollout', 'raw'].find((one) => methods.includes(one)) ?? methods[0]
+  const wanted = [selection.method, first, told, usual.method, 'rollout', 'raw']
+  return wanted.find((one) => methods.includes(one)) ?? methods[0]
 }
 
 /** Return whether a patch of a kind can be a sink: all tokens of an image see all patches. */

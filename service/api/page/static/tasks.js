@@ -1,9 +1,9 @@
-import { Classes, GenerationOptions, Masks, Vector, Words, Written } from './answer.js'
+import { GenerationOptions, Masks, Vector, Words, Written } from './answer.js'
 import { generationOf } from './generation.js'
-import { Later } from './lazy.js'
 import { Found, Threshold } from './objects.js'
 import { html } from './preact.js'
-import { Select } from './select.js'
+import { ANSWERS, ENTITIES } from './span_tasks.js'
+import { CLASSES, later, rowOf } from './task.js'
 import { HEARD } from './transcript.js'
 import { cosine, linesOf, percent, short } from './values.js'
 import { RATHER } from './words.js'
@@ -15,9 +15,6 @@ export const thresholdOf = (model, { threshold }) => (threshold === '' ? model.d
 const objectOf = (model, { object }) =>
   (object !== '' && Number(object) < model.detection.objects ? { target: Number(object) } : {})
 
-/** Return the row of an evaluation: that of the pinned token, not of a pinned word. */
-const rowOf = ({ merge, row }) => (merge ? 0 : Number(row))
-
 /** Return the number of the mask that is pinned: it is a row of what explains, else a token of the text; or 0. */
 function maskOf(model, selection, { explains, rows, masks }) {
   const row = Number(selection.row)
@@ -26,31 +23,6 @@ function maskOf(model, selection, { explains, rows, masks }) {
   return within(rows.slice(row, row + 1)) ? within(rows.slice(0, row)) : 0
 }
 
-/**
- * What a task answers has a `field` of its own, and a `View`. `options(model, selection)` are those of its question,
- * which `Options` chooses; `inputs` are a text and its second one as they are sent; `prints` is how Python prints it.
- * What explains it has `explained(model, selection, method)` as options. An evaluation is of one score: it has the
- * options `scored(model, selection, {queries, explains, rows, masks})`, and `named(result, evaluation, selection)` says
- * whose. Where an answer has several `items(result)`, each with its number as an `object`, the one that is pointed at
- * is looked at: `shown(answer, selection)` is the answer as its own. `best(result)` is the surest part of the answer,
- * as {name, share}, where there is one, and `said(result)` the answer in one sentence.
- */
-const CLASSES = {
-  field: 'labels',
-  View: Classes,
-  options: () => ({}),
-  inputs: (text, pair) => [text, pair],
-  prints: ['print(answer.json)'],
-  explained: (model, { target }) => (target ? { target } : {}),
-  scored: (model, selection, { queries }) =>
-    (queries === undefined ? {} : { queries: queries === 'all' ? rowOf(selection) : queries }),
-  named: ({ labels }, { target }) => labels?.find(({ index }) => index === target)?.label,
-  best: ({ labels: [best] = [] }) => best && { name: best.label, share: best.probability, score: best.score },
-  said(result) {
-    const { name, share, score } = this.best(result) ?? {}
-    return name === undefined ? '' : `${name}, ${share === undefined ? short(score) : percent(share)}`
-  },
-}
 const OBJECTS = {
   ...CLASSES,
   field: 'objects',
@@ -156,9 +128,6 @@ const WRITTEN = { // `streams`: it comes token by token
   }),
   said: ({ text }) => text ?? '',
 }
-/** Return a view, or options, that are loaded when they are first wanted. */
-const later = (part) => (props) => html`<${Later} part=${part} ...${props} />`
-
 const RANKED = { // several answers about the text, best first, each of the text and a `pair` of its own
   ...CLASSES,
   field: 'ranked',
@@ -245,69 +214,13 @@ const LABELLED = { // of pictures, beside a model of texts: `chooses` among labe
     const against = { text: pair || sentenceOf(labels.split('\n')[0], template || WORDING) }
     return { against: apart && rival && RATHER.includes(method) ? [against, { text: rival }] : against }
   },
-  scored: (model, selection) => (selection.labels ? { against: { text: selection.pair } } : againstOf(model, selection)),
+  scored: (model, selection) =>
+    (selection.labels ? { against: { text: selection.pair } } : againstOf(model, selection)),
   named: CHOOSING.named,
   best: CHOOSING.best,
   said: ({ ranked, ...rest }) => (ranked ? `${ranked[0].text}, ${percent(ranked[0].share)}` : VECTOR.said(rest)),
 }
 
-/** Return the number of the entity that is pinned, as what is explained; without one, the service takes the surest. */
-const entityOf = ({ object, aggregate }) =>
-  ({ ...(object !== '' && { target: Number(object) }), ...(aggregate && { aggregate }) })
-
-const ENTITIES = {
-  ...CLASSES,
-  field: 'entities',
-  View: later('Marked'),
-  Options: ({ selection, change }) => html`<${Select} words="Tokens become entities" name="aggregate"
-    values=${AGGREGATES} chosen=${selection.aggregate}
-    choose=${(aggregate) => change({ aggregate, object: '' })} />`,
-  options: (model, { aggregate }) => (aggregate ? { aggregate } : {}),
-  read: ({ results: [{ entities, ...rest }] }, { text }) =>
-    [{ ...rest, text, entities: entities.map((one, object) => ({ ...one, object })) }],
-  items: ({ entities }) => [...entities].sort((one, other) => other.probability - one.probability),
-  prints: ['for one in answer.entities:', '    print(one.label, one.text)'],
-  explained: (model, selection) => entityOf(selection),
-  scored: (model, selection, { queries, about = 0 }) => ({
-    ...entityOf(selection),
-    ...(queries !== undefined && { queries: selection.row === '' ? about : rowOf(selection) }),
-  }),
-  named: ({ entities }, { entity, label }) => entities?.[entity]?.text ?? label,
-  best: ({ entities }) => ({
-    name: entities.map(({ text, label }) => `${text} (${label})`).join(', ') || 'nothing',
-    share: entities.length ? Math.min(...entities.map(({ probability }) => probability)) : undefined,
-  }),
-  said({ entities }) {
-    return entities.length ? `${entities.length} entities: ${this.best({ entities }).name}` : 'Nothing found'
-  },
-}
-const ANSWERS = {
-  ...CLASSES,
-  field: 'answers',
-  View: later('Spans'),
-  first: 'Question',
-  second: 'Context',
-  needs: true,
-  rows: 6,
-  options: () => ({ top_k: MOST_ANSWERS }),
-  asks: (question, context) => ({ inputs: { question, context } }),
-  read: ({ results: [{ answers, ...rest }] }, { pair }) =>
-    [{ ...rest, context: pair, answers: answers.map((one, object) => ({ ...one, object })) }],
-  items: ({ answers }) => answers,
-  prints: ['for one in answer.answers:', '    print(one.score, one.text)'],
-  explained: (model, { object }) => ({ target: Number(object) }), // both ends of it
-  scored: (model, selection, { queries }) => ({
-    target: { answer: Number(selection.object), part: rowOf(selection) ? 'end' : 'start' },
-    ...(queries !== undefined && { queries: rowOf(selection) }),
-  }),
-  named: (result, { part = 'answer' }) => `the ${part}`,
-  best: ({ answers: [best] }) => best && { name: best.text, share: best.score },
-}
-const MOST_ANSWERS = 3
-const AGGREGATES = [
-  ['', 'by B- and I-'], ['none', 'each alone'], ['first', 'words, by the first token'],
-  ['average', 'words, by the mean'], ['max', 'words, by the surest token'],
-]
 const TASKS = { // `title` is the question, `second` what a second text is; a field that two have is the first one's
   'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
   'audio-classification': { ...CLASSES, title: 'What is heard?' },
