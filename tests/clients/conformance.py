@@ -28,7 +28,7 @@ from tests.samples.whisper import export_whispers
 
 MODELS = {
     "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",
-    "embeddings": "minilm", "tags": "dates-tags", "ranker": "dates-rank", "speech": "several",
+    "embeddings": "minilm", "tags": "dates-tags", "ranker": "dates-rank", "speech": "several", "labels": "scenes-clip",
 }  # fmt: skip
 """The model of each kind that calls are made of: bundled ones, and one of the tests that hears one second at once."""
 KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}
@@ -47,7 +47,7 @@ class Outcome:
 def link_models(folder: Path) -> None:
     """Fill a folder with links to the artifacts of MODELS, which are exported now if the tests keep none."""
     found = [ROOT / "model/artifacts"]
-    for name in ("languages", "minilm", "scenes-detr"):
+    for name in ("languages", "minilm", "scenes-detr", "scenes-clip"):
         log(f"{name}: the tests' export, or a new one")
         found.append(exported(name))
     log("a small model of speech: the tests' export, or a new one")
@@ -76,6 +76,7 @@ def running_service() -> Iterator[dict[str, Any]]:
                 "extractor": None,
                 "entailment": None,
                 "picture": str(ROOT / "tests/data/digits/seven.png"),
+                "coloured": str(ROOT / "model/bundled/scenes-clip/examples/red-7-blue-2.png"),
                 "scene": str(ROOT / "tests/data/scenes/five.png"),
                 "sound": str(Path(folder) / "talk.wav"),
                 "artifacts": str(every),

@@ -36,7 +36,9 @@ class Service(Protocol):
     extractor: str | None
     entailment: str | None
     speech: str | None
+    labels: str | None
     picture: str
+    coloured: str
     scene: str
     sound: str
 
@@ -213,6 +215,19 @@ def zero_shot_classification(service: Service) -> None:
         (expected,) = native(service, service.entailment, "classify", inputs=SENTENCES[0], **body)
         assert [one.label for one in found] == [one["label"] for one in expected["labels"]]
         assert [one.score for one in found] == [one["probability"] for one in expected["labels"]]
+
+
+def zero_shot_image_classification(service: Service) -> None:
+    """InferenceClient(...).zero_shot_image_classification(path, labels, hypothesis_template=...)."""
+    labels, template = ["a red seven", "a blue two", "a green four"], "{}"
+    found = client(service, service.labels).zero_shot_image_classification(
+        service.coloured, labels, hypothesis_template=template
+    )
+    picture = base64.b64encode(Path(service.coloured).read_bytes()).decode()
+    (wanted,) = native(service, service.labels, "classify", images=[picture], labels=labels, template=template)
+    assert [one.label for one in found] == [one["label"] for one in wanted["labels"]]
+    assert [one.score for one in found] == [one["probability"] for one in wanted["labels"]]
+    assert {one.label for one in found[:2]} == set(labels[:2])
 
 
 def fill_mask(service: Service) -> None:
