@@ -30,7 +30,7 @@ import transformers
 from PIL import Image
 
 from benchmarks.peers import ROOT, log
-from benchmarks.running_service import free_port, served
+from benchmarks.running_service import fastapi, served
 from benchmarks.service import heading
 
 NAME = "b32"
@@ -79,26 +79,6 @@ def prepare(folder: Path) -> tuple[Path, Path]:
     return checkpoint, artifacts
 
 
-@contextlib.contextmanager
-def fastapi(checkpoint: Path, threads: int) -> Iterator[str]:
-    """Run FastAPI around a CLIPModel until the block ends; gives its address."""
-    port = free_port()
-    script = ROOT / "benchmarks/peers/serve_labels.py"
-    process = subprocess.Popen(
-        [sys.executable, script, "--checkpoint", checkpoint, f"--port={port}", f"--threads={threads}"]
-    )
-    try:
-        for _ in range(600):
-            with contextlib.suppress(httpx.TransportError):
-                httpx.get(f"http://127.0.0.1:{port}/openapi.json")
-                break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/classify"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def rate(ask: Ask, labels: Iterator[list[str]]) -> float:
     """Return the requests a second of AT_ONCE clients."""
     asked = list(itertools.islice(labels, REQUESTS))
@@ -134,7 +114,11 @@ def main() -> None:
     picture = base64.b64encode(file.getvalue()).decode()
     print(heading("make bench-labels"))
     with served(artifacts) as client, contextlib.ExitStack() as running, httpx.Client(timeout=60) as http:
-        urls = [running.enter_context(fastapi(checkpoint, threads)) for threads in (1, 2)]
+        script = "serve_labels.py"
+        urls = [
+            running.enter_context(fastapi(script, "--checkpoint", checkpoint, f"--threads={threads}"))
+            for threads in (1, 2)
+        ]
 
         def ours(labels: list[str]) -> list[float]:
             body = {"images": [picture], "labels": labels, "template": TEMPLATE}
@@ -144,7 +128,7 @@ def main() -> None:
 
         def theirs(url: str, labels: list[str]) -> list[float]:
             body = {"image": picture, "texts": [TEMPLATE.replace("{}", label) for label in labels]}
-            found: list[float] = http.post(url, json=body).raise_for_status().json()
+            found: list[float] = http.post(f"{url}/classify", json=body).raise_for_status().json()
             return found
 
         first = next(same())

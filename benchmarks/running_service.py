@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 
@@ -41,6 +41,24 @@ def served(artifacts, command=("-m", "service"), **settings):
         finally:
             client.process.send_signal(signal.SIGTERM)
             client.process.wait(timeout=30)
+
+
+@contextmanager
+def fastapi(script, *arguments):
+    """Run a script of benchmarks/peers, which serves FastAPI, until the block ends; gives its address."""
+    port = free_port()
+    process = subprocess.Popen([sys.executable, ROOT / "benchmarks/peers" / script, *arguments, f"--port={port}"])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(START_SECONDS * 10):
+            with suppress(httpx.TransportError):
+                httpx.get(f"{url}/openapi.json")
+                break
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def free_port():

@@ -6,7 +6,6 @@ the median of the ratios of neighbours.
 """
 
 import argparse
-import contextlib
 import random
 import statistics
 import subprocess
@@ -23,7 +22,7 @@ import torch
 import transformers
 
 from benchmarks.peers import ROOT, log
-from benchmarks.running_service import free_port, served
+from benchmarks.running_service import fastapi, served
 from benchmarks.service import heading
 from export.packaged import MINILM, folder_of
 
@@ -68,24 +67,6 @@ def prepare(folder):
     return checkpoint, artifacts
 
 
-@contextlib.contextmanager
-def fastapi(checkpoint):
-    """Run FastAPI around a CrossEncoder until the block ends; gives its address."""
-    port = free_port()
-    command = [sys.executable, ROOT / "benchmarks/peers/serve_rerank.py", "--checkpoint", checkpoint, f"--port={port}"]
-    process = subprocess.Popen(command)
-    try:
-        for _ in range(600):
-            with contextlib.suppress(httpx.TransportError):
-                httpx.get(f"http://127.0.0.1:{port}/openapi.json")
-                break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/rerank"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def seconds(call):
     """Return what a call takes."""
     start = time.perf_counter()
@@ -123,7 +104,11 @@ def main():
     print(
         f"{PASSAGES} passages of {LEAST} to {MOST} tokens; sentence-transformers {sentence_transformers.__version__}.\n"
     )
-    with served(artifacts) as client, fastapi(checkpoint) as url, httpx.Client(timeout=60) as http:
+    with (
+        served(artifacts) as client,
+        fastapi("serve_rerank.py", "--checkpoint", checkpoint) as url,
+        httpx.Client(timeout=60) as http,
+    ):
         texts = passages()
         body = {"query": QUERY, "texts": texts}
 
@@ -136,7 +121,7 @@ def main():
             return encoder.predict([(QUERY, text) for text in texts])
 
         def asked():
-            return http.post(url, json=body).raise_for_status().json()
+            return http.post(f"{url}/rerank", json=body).raise_for_status().json()
 
         found = np.array([one for _, one in sorted(ask().items())])
         for theirs in (alone(), asked()):
