@@ -72,6 +72,8 @@ def named(it):
 
 def traced_once(plan, sizes, opset=DEFAULT_OPSET):
     """Trace a plan, or read the graph of the same definition, weights and sizes: a trace takes seconds."""
+    if sum(one.nbytes for one in plan.module.parameters()) > LARGEST:
+        return trace(plan, sizes, opset)
     found = hashlib.sha256()
     try:
         for part in described((plan.module, plan.inputs, plan.outputs, sizes, opset), {}):
@@ -82,10 +84,9 @@ def traced_once(plan, sizes, opset=DEFAULT_OPSET):
     if file.exists():
         return onnx.load(file)
     graph = trace(plan, sizes, opset)
-    if graph.ByteSize() <= LARGEST:
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_bytes(graph.SerializeToString())
-        part.rename(file)  # whole, whoever else writes it at the same time
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_bytes(graph.SerializeToString())
+    part.rename(file)  # whole, whoever else writes it at the same time
     return graph
 
 
