@@ -9,6 +9,7 @@ from service.api.reading.request_parsing import ParsedRequest, negotiate
 from service.errors import Unacceptable
 from service.explanations.query import AttentionQuery
 from service.http.exchange import exchange_of
+from service.options.attention import AttentionOptions
 from service.repository.models.served_model import ServedModel
 from service.state import State
 
@@ -37,8 +38,11 @@ def attention_query(
 ) -> AttentionQuery | None:
     """Return the attention that a request asks for beside its prediction; the default if it is `required`."""
     options = parsed.attention(required=required)
-    if options is None:
-        return None
+    return None if options is None else query_of(request, served, options, required=required)
+
+
+def query_of(request: Request, served: ServedModel, options: AttentionOptions, *, required: bool) -> AttentionQuery:
+    """Return the attention that options ask for, in the form that a request accepts. Raises Unacceptable."""
     query = served.query(options)
     if not required and options.format not in (None, "json"):
         raise Unacceptable(f"format: a prediction is answered in json; for {options.format}, ask .../attention")

@@ -4,7 +4,6 @@ A picture's vector is made by one model, and those of the labels' sentences by i
 """
 
 import functools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,9 +19,9 @@ from service.answering.vectors import vectors_of_texts
 from service.api import responses
 from service.api.pipelines.asked import Asked
 from service.api.pipelines.parameters import ZeroShotImageParameters, parse_parameters
-from service.api.reading.call import attention_query, call_of
+from service.api.reading.call import call_of, query_of
 from service.api.reading.request_parsing import ParsedRequest
-from service.api.tasks.explained import as_options, rules_of
+from service.api.tasks.explained import rules_of
 from service.api.tasks.task import Show
 from service.arrays import Array, probabilities
 from service.errors import Unacceptable
@@ -31,6 +30,7 @@ from service.explanations.query import AttentionQuery
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
 from service.options.predictions import ContrastOptions
+from service.options.readers import Against
 from service.repository.models.known_vectors import unit
 from service.repository.models.predictor import Embedder, Predictor
 from service.repository.models.served_model import Prediction
@@ -56,7 +56,9 @@ class Labels:
         return [self.sentence(label) for label in range(len(self.names))]
 
     def number(self, subject: str, name: object) -> int:
-        """Return the number of a label. Raises Unacceptable for what is none of the request."""
+        """Return the number of a label, of which the number is a name too. Raises Unacceptable for no label."""
+        if isinstance(name, int) and 0 <= name < len(self.names):
+            return name
         if name not in self.names:
             raise Unacceptable(f"{subject}: must be one of the labels of this request, given another")
         return self.names.index(str(name))
@@ -69,9 +71,9 @@ async def ask(
     if options.labels is None:
         raise Unacceptable("labels: must be given, from which a picture's is chosen; this model has none of its own")
     labels = Labels(options.labels, options.template)
-    given, asked = _split(parsed)
-    call = call_of(request, state, served, ParsedRequest(parsed.inputs, given, parsed.strings))
-    look = None if asked is None else _Look(asked, labels, served, strings=parsed.strings)
+    asked = parsed.attention(required=False)
+    call = call_of(request, state, served, ParsedRequest(parsed.inputs))
+    look = None if asked is None else _Look(asked, labels, served)
     if look:  # before anything runs, it is refused where it cannot be answered
         look.query(request, 0 if look.target is None else look.target)
     top_k = options.top_k if "top_k" in options.model_fields_set else None
@@ -126,62 +128,32 @@ async def answer_pipeline(asked: Asked, served: Predictor) -> Response:
     return await predict(call, options, await _logits(call, labels, options), respond)
 
 
-def _split(parsed: ParsedRequest) -> tuple[Json, object]:
-    """Return the options of a request without those of attention, and these as JSON has them: a method, or an object.
-
-    In a query or a form they stand beside the method. Raises Unacceptable for what can be none of them.
-    """
-    given = dict(parsed.given)
-    asked = given.pop("attention", None)
-    if asked is None or not parsed.strings:
-        return given, asked
-    parsed.attention(required=False)
-    beside = {name: given.pop(name) for name in AttentionOptions.model_fields if name in given}
-    if "against" in beside:
-        beside["against"] = json.loads(str(beside["against"]))
-    return given, {"method": asked, **beside}
-
-
 class _Look:
-    """What a request asks of the attention to its pictures: of which label, rather than which other, and how.
+    """What a request asks of the attention to its pictures: of which label, rather than which other, and how."""
 
-    Options that are not changed may be `strings`.
-    """
-
-    def __init__(self, asked: object, labels: Labels, served: Predictor, *, strings: bool) -> None:
-        options = as_options(asked)
-        self._strings = strings
-        self._asked, self._labels, self._served = asked if options is None else options, labels, served
-        self.target: int | None = None
+    def __init__(self, asked: AttentionOptions, labels: Labels, served: Predictor) -> None:
+        self._labels, self._served = labels, served
+        self._asked = asked.model_copy(update={"target": None, "against": None})
+        self.target: int | None = None if asked.target is None else labels.number("target", *asked.target[:1])
         """The label that is explained; None for the best of each picture."""
-        self._rather: Json | None = None
-        if options is None:
-            return
-        target = options.pop("target", None)
-        named = target[0] if isinstance(target, list) and len(target) == 1 else target
-        self.target = None if target is None else labels.number("target", named)
-        against = options.pop("against", None)
-        if isinstance(against, dict) and against.keys() == {"label"}:
-            self._rather = {"text": labels.sentence(labels.number("against", against["label"]))}
-        elif against is not None:
-            self._rather = against if isinstance(against, dict) else {"against": against}
-        rules = rules_of(options, served.manifest)
-        self._scored = bool(rules and (rules.by_gradient or options.get("evaluate")))
+        if len(asked.target or ()) > 1:
+            raise Unacceptable(f"target: must be one label, given {len(asked.target)}")
+        self._rather = asked.against
+        if asked.against and asked.against.than:
+            raise Unacceptable("against: must be one object where labels are given, given two")
+        if asked.against and asked.against.name == "label":
+            other = labels.number("against", asked.against.value)
+            self._rather = Against("text", labels.sentence(other))
+        rules = rules_of({"method": asked.method}, served.manifest)
+        self._scored = bool(rules and (rules.by_gradient or asked.evaluate))
 
     def query(self, request: Request, label: int) -> AttentionQuery:
         """Return the attention to pictures that explains a label. Raises Unacceptable."""
-        given = self._asked
-        if isinstance(given, dict) and (self._scored or self._rather):
-            own: Json = {"text": self._labels.sentence(label)}
-            given = {**given, "against": own if self._rather is None else [own, self._rather]}
-        if self._strings and isinstance(given, dict):
-            beside = {name: json.dumps(value) if name == "against" else value for name, value in given.items()}
-            parsed = ParsedRequest([], {"attention": beside.pop("method"), **beside}, strings=True)
-        else:
-            parsed = ParsedRequest([], {"attention": given})
-        query = attention_query(request, self._served, parsed, required=False)
-        assert query is not None  # noqa: S101 # since it is asked for
-        return query
+        asked = self._asked
+        if self._scored or self._rather:
+            own = Against("text", self._labels.sentence(label), self._rather)
+            asked = asked.model_copy(update={"against": own})
+        return query_of(request, self._served, asked, required=False)
 
 
 async def _explain(
