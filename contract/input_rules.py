@@ -17,7 +17,14 @@ BANDS = "band"
 FILLED = "filled"
 """The input that says how many frames of the spectrum a sound fills, (batch); the others are left out."""
 
+NODES, EDGES = "node", "edges"
+"""The inputs of every graph of a model of graphs: the types of nodes, whose axis has its name; and edges by type."""
+
 InputName = Annotated[str, Field(pattern=KIND_NAME)]
+
+MOST_TYPES = 256
+
+TypeName = Annotated[str, Field(min_length=1, max_length=64)]
 
 Baseline: TypeAlias = Literal["empty", "mask", "padding", "zero"]
 """What integrated gradients start from: a black picture, mask tokens, padding tokens, or states of zeros."""
@@ -233,14 +240,57 @@ class SoundRule(Part):
         return self.frames if self.varies else 0
 
 
-InputRule = Annotated[ImageRule | TextRule | SoundRule, Field(discriminator="modality")]
+class GraphRule(Part):
+    """How a graph becomes types of nodes, `node` (node), and its `edges` (type, node, node), from row to column.
+
+    Edges lead both ways unless they are `directed`. A model may have a `virtual` node (Gilmer et al. 2017), which is
+    put before the others, with the first type and without edges.
+    """
+
+    modality: Literal["graph"] = "graph"
+    name: InputName = "graph"
+    node_types: Annotated[tuple[TypeName, ...], Field(min_length=1, max_length=MOST_TYPES)]
+    edge_types: Annotated[tuple[TypeName, ...], Field(min_length=1, max_length=MOST_TYPES)]
+    nodes: Size = Field(description="of a graph, at most")
+    edges: Size = Field(description="as they are sent, at most")
+    directed: bool = False
+    virtual: bool = False
+    plain: int | None = Field(None, ge=0, description="the type of a node that says nothing, where there is one")
+
+    @model_validator(mode="after")
+    def _types_of_their_own(self) -> "GraphRule":
+        if any(len(set(names)) < len(names) for names in (self.node_types, self.edge_types)):
+            raise ValueError("each type must have a name of its own")
+        if self.plain is not None and self.plain >= len(self.node_types):
+            raise ValueError("plain must be the index of a type of nodes")
+        return self
+
+    @property
+    def stand_ins(self) -> dict[str, int]:
+        """The types that may stand for others."""
+        return {} if self.plain is None else {"mask": self.plain}
+
+    @property
+    def baselines(self) -> tuple[Baseline, ...]:
+        """What integrated gradients may start from in place of a graph: the same edges between plain nodes."""
+        return () if self.plain is None else ("mask",)
+
+    @property
+    def most_tokens(self) -> int:
+        """The most nodes, the virtual one included."""
+        return self.nodes + self.virtual
+
+
+Rule: TypeAlias = ImageRule | TextRule | SoundRule | GraphRule
+
+InputRule = Annotated[Rule, Field(discriminator="modality")]
 
 
 class Inputs:
     """What has a tuple of inputs, each a rule with a name and a modality."""
 
     if TYPE_CHECKING:  # at run time it would be the first field of a manifest
-        inputs: tuple[ImageRule | TextRule | SoundRule, ...]
+        inputs: tuple[Rule, ...]
 
     @property
     def image(self) -> ImageRule | None:
@@ -256,3 +306,8 @@ class Inputs:
     def sound(self) -> SoundRule | None:
         """The rule of the input that is a sound, if there is one."""
         return next((rule for rule in self.inputs if isinstance(rule, SoundRule)), None)
+
+    @property
+    def graph(self) -> GraphRule | None:
+        """The rule of the input that is a graph, if there is one."""
+        return next((rule for rule in self.inputs if isinstance(rule, GraphRule)), None)

@@ -24,6 +24,7 @@ Task = Literal[
     "image-to-text",
     "automatic-speech-recognition",
     "audio-classification",
+    "graph-classification",
     "object-detection",
 ]
 

@@ -6,7 +6,8 @@ from collections.abc import Collection
 BUNDLED = (
     "digits", "digits-dino", "scenes-dino", "dates", "dates-mlm", "dates-clm", "dates-tags", "dates-rank",
     "dates-bilinear", "dates-recurrent", "dates-convolutional", "captions-soft", "captions-hard", "scenes-detr",
-    "scenes-swin", "scenes-clip", "spoken-digits", "spoken-tera", "digits-plain", "digits-dot", "digits-additive",
+    "scenes-swin", "scenes-clip", "graphs-graphormer", "graphs-gtn", "spoken-digits", "spoken-tera",
+    "digits-plain", "digits-dot", "digits-additive",
     "digits-bilinear", "digits-hard", "digits-re-attention", "digits-parallel", "digits-layer-scale",
     "digits-macaron", "digits-branchformer", "digits-e-branchformer", "digits-axial", "digits-sinusoidal",
     "digits-no-positions", "minilm", "photos", "whisper-tiny-en",

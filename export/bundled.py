@@ -9,6 +9,7 @@ from contract.input_rules import ImageRule, SoundRule, TextRule
 from contract.manifest import Recommendation, Task
 from export.checkpoints.reading.tokenizers.tokenizer import character_tokenizer, word_tokenizer
 from export.errors import CheckpointError
+from export.networks import graphs_graphormer, graphs_gtn
 from export.packaged import minilm, photos, whisper_tiny_en
 from export.paired import scenes_clip
 from export.plan import Source
@@ -366,6 +367,8 @@ _MAKERS: dict[str, Callable[[], Source]] = {
     "dates-convolutional": dates_convolutional,
     **{name: functools.partial(captions, name) for name in ("captions-soft", "captions-hard")},
     **{"scenes-detr": scenes_detr, "scenes-swin": scenes_swin, "scenes-clip": scenes_clip},
+    "graphs-graphormer": graphs_graphormer,
+    "graphs-gtn": graphs_gtn,
     "spoken-digits": spoken_digits,
     "spoken-tera": spoken_tera,
     **{name: functools.partial(variant, name) for name in VARIANTS},

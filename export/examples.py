@@ -65,6 +65,8 @@ PHOTOS = tuple(BUNDLED / "photos" / "examples" / f"{name}.jpg" for name in ("cat
 def with_texts(source: Source, given: Iterable[Texts]) -> tuple[Source, list[str]]:
     """Return a source with an example for each of the texts that it takes, and why it does not take the others."""
     given = list(given)
+    if source.graph:
+        return dataclasses.replace(source, examples=tuple(Example(text=text) for (text,) in given)), []
     if source.text is None or source.tokenizer is None:
         return source, ["must be a file, since the model takes images or sounds; given a text"] * len(given)
     tokenizer = Tokenizer.from_str(source.tokenizer)

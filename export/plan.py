@@ -15,7 +15,7 @@ from contract.contrast import Comparison
 from contract.detection import Detection
 from contract.example import Example
 from contract.generation import Generation
-from contract.input_rules import ImageRule, Inputs, SoundRule, TextRule
+from contract.input_rules import EDGES, ImageRule, Inputs, Rule
 from contract.manifest import (
     GRADIENT_METHODS,
     SHOWN,
@@ -122,6 +122,8 @@ class Plan:
 
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
+        if port.name == EDGES:  # few, so that nodes are at all distances
+            return torch.rand(shape, generator=generator) < 3 / shape[-1]
         if port.dtype == "bool" and isinstance(port.axes[1], int):  # cells of an image: any may be hidden but the first
             shown = torch.rand(shape, generator=generator) < 0.7
             shown[:, 0] = True
@@ -160,7 +162,7 @@ class Source(Inputs):
     name: str
     family: str
     task: Task
-    inputs: tuple[ImageRule | TextRule | SoundRule, ...]
+    inputs: tuple[Rule, ...]
     traced: Traced
     """The module of `base`, typed: the answer, every map and every value of the model."""
     base: Plan

@@ -53,6 +53,11 @@ def _dates(how: str) -> Presentation:
     return Presentation(f"Reads a date, in words or in figures, and writes it as 2021-03-23. {how}", DATES)
 
 
+def graphs_of(name: str) -> tuple[Texts, ...]:
+    """Return the graphs in the folder `examples` of a bundled model, each as JSON."""
+    return tuple((file.read_text().strip(),) for file in sorted((BUNDLED / name / "examples").glob("*.json")))
+
+
 def _captions(how: str) -> Presentation:
     return Presentation(
         f"Reads the handwritten digits of a picture and writes them as words. {how}", files_of="captions-soft"
@@ -100,6 +105,16 @@ PRESENTATIONS: dict[str, Presentation] = {
         "Writes spoken English digits in words, up to five in three seconds. A Speech-Transformer, which attends along "
         "time and along frequency.",
         files_of="spoken-digits",
+    ),
+    "graphs-graphormer": Presentation(
+        "Says which colour the node has that is three edges away from the marked one. A small Graphormer, a "
+        "Transformer that is told how far apart nodes are.",
+        graphs_of("graphs-graphormer"),
+    ),
+    "graphs-gtn": Presentation(
+        "Says by which two relations one comes from the start to the end. A small Graph Transformer Network, which "
+        "composes paths of relations that it chooses.",
+        graphs_of("graphs-gtn"),
     ),
     "captions-soft": _captions("Each word looks at every part of the picture, at some more than at others."),
     "dates-clm": Presentation(

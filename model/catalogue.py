@@ -9,6 +9,8 @@ from model.architectures.captioner import CAPTIONER_SIZES, captioner
 from model.architectures.convolutional import CONVOLUTIONAL_SIZES, convolutional
 from model.architectures.detector import DETECTOR_SIZES, detector
 from model.architectures.gpt import GPT_SIZES, gpt
+from model.architectures.graph_transformer_network import GRAPH_TRANSFORMER_NETWORK_SIZES, graph_transformer_network
+from model.architectures.graphormer import GRAPHORMER_SIZES, graphormer
 from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
 from model.architectures.speech_transformer import SPEECH_TRANSFORMER_SIZES, speech_transformer
 from model.architectures.swin import SWIN_SIZES, swin
@@ -42,6 +44,11 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     **{name: lambda config=config: speech_transformer(config) for name, config in SPEECH_TRANSFORMER_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: tera(config) for name, config in TERA_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: clip(config) for name, config in TWO_TOWERS_SIZES.items()},  # type: ignore[misc] # as above
+    **{name: lambda config=config: graphormer(config) for name, config in GRAPHORMER_SIZES.items()},  # type: ignore[misc] # as above
+    **{
+        name: lambda config=config: graph_transformer_network(config)  # type: ignore[misc] # as above
+        for name, config in GRAPH_TRANSFORMER_NETWORK_SIZES.items()
+    },
     "digits-dino": lambda: vit(VIT_SIZES["digits"], FirstState()),
     "scenes-dino": lambda: vit(VIT_SIZES["scenes-dino"], FirstState()),
     "dates-mlm": lambda: word_filler(TEXT_ENCODER_SIZES["dates-mlm"]),

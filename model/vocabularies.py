@@ -1,7 +1,7 @@
 """Vocabularies of the bundled models: characters of `dates` and its siblings, words of `captions` and of
-`scenes-clip`.
+`scenes-clip`, types of nodes and edges of `graphs`.
 
-The exported tokenizers give the same indices.
+The exported tokenizers and rules give the same indices.
 """
 
 PAD, START, END, UNKNOWN = range(4)
@@ -48,3 +48,18 @@ def encode_label(text: str) -> list[int]:
     """Return the indices of the words of a lower-case text, between START and END."""
     known = {token: index for index, token in enumerate((*SPECIALS, *LABEL_WORDS))}
     return [START, *(known.get(word, UNKNOWN) for word in text.split()), END]
+
+
+# Types of nodes and of edges.
+
+PLAIN = 0
+"""The type of a node that says nothing."""
+
+NODE_COLOURS = ("red", "blue", "green", "yellow")
+"""The classes of a coloured graph, which are types of its nodes too."""
+COLOURED_NODES = ("plain", "marked", *NODE_COLOURS)
+
+LINKED_NODES = ("plain", "start", "end")
+RELATIONS = ("knows", "likes", "owns", "sells")
+LINKING_PATHS = ((0, 1), (1, 2), (2, 3), (3, 0))
+"""The relations of two edges, one after the other, that link the start to the end: by the class of the graph."""

@@ -44,15 +44,14 @@ def sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def padded(rows: Sequence[Array]) -> Array:
-    """Stack arrays whose first axes may differ in length; zeros (or False) fill the shorter ones."""
+    """Stack arrays of as many axes, which may differ in length; zeros (or False) fill the shorter ones."""
     if all(row.shape == rows[0].shape for row in rows):
         # one copy of all: numpy lets go of the GIL for each row, and waits for it again as long as the loop computes
         joined = b"".join([np.ascontiguousarray(row).data for row in rows])
         return np.ndarray((len(rows), *rows[0].shape), rows[0].dtype, joined)
-    longest = max(len(row) for row in rows)
-    stack = np.zeros((len(rows), longest, *rows[0].shape[1:]), rows[0].dtype)
+    stack = np.zeros((len(rows), *map(max, zip(*(row.shape for row in rows), strict=True))), rows[0].dtype)
     for index, row in enumerate(rows):
-        stack[index, : len(row)] = row
+        stack[index][tuple(map(slice, row.shape))] = row
     return stack
 
 

@@ -22,6 +22,7 @@ RECIPES = {
     "scenes-detr": "scenes",
     "scenes-swin": "marked",
     "scenes-clip": "clip",
+    **dict.fromkeys(("graphs-graphormer", "graphs-gtn"), "graphs"),
     "spoken-digits": "spoken_digits",
     "spoken-tera": "tera",
     "dates-mlm": "language",

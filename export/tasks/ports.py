@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from contract.input_rules import NODES
 from contract.manifest import (
     BASELINE,
     GRADIENT_METHODS,
@@ -18,6 +19,8 @@ from contract.manifest import (
 )
 from export.plan import Plan, UpperBounds
 from export.traced.base import Traced
+from model.architectures.graph_transformer_network import GraphTransformerNetwork
+from model.architectures.graphormer import Graphormer
 from model.architectures.speech_encoder import SpeechEncoder
 from model.architectures.text_encoder import TextEncoder
 from model.architectures.two_towers import PooledViT
@@ -31,10 +34,13 @@ EMBEDDINGS = "embeddings"
 NAMES: dict[Task, str] = {"feature-extraction": EMBEDDINGS, "sparse-embedding": "weights"}
 """The name of an answer, by task; by default it is logits."""
 
+Answering: TypeAlias = ViT | PooledViT | TextEncoder | SpeechEncoder | Graphormer | GraphTransformerNetwork
+"""Models that say how many numbers their head returns."""
+
 PlanMaker: TypeAlias = Callable[[Traced, Plan, list[Kind], dict[str, int]], Plan]
 """Plans a graph of the kinds that it explains; the last argument gives the lengths of the axes that never vary."""
 
-EMBEDDED = ("pixels", "samples", "source", "target")
+EMBEDDED = ("pixels", "samples", "source", "target", NODES)
 """The inputs that are embedded: those that a baseline has in a form of its own."""
 
 SELECTION_CONTROLS = ("layers", "rows", "heads")
@@ -205,7 +211,7 @@ def attention_kind(sort: Sort, path: str, layers: int, heads: int, query: str, k
     )
 
 
-def answer_port(model: ViT | PooledViT | TextEncoder | SpeechEncoder, task: Task, *axes: str) -> Port:
+def answer_port(model: Answering, task: Task, *axes: str) -> Port:
     """Return the port of what the head returns."""
     return float_port(NAMES.get(task, "logits"), *axes, model.width)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from model.parts.attention import Maps, under
 from model.parts.feed_forward import perceptron
 from model.parts.graphs import same_node
-from model.parts.heads import Pool
+from model.parts.heads import Pool, head_width
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class GraphTransformerNetworkConfig:
     layers: int
     width: int
     classes: int
+
+
+GRAPH_TRANSFORMER_NETWORK_SIZES = {
+    "graphs-gtn": GraphTransformerNetworkConfig(node_types=3, edge_types=4, channels=4, layers=1, width=16, classes=4)
+}
 
 
 class SoftSelection(nn.Module):
@@ -80,6 +85,11 @@ class GraphTransformerNetwork(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.convolution = convolution
         self.head = head
+
+    @property
+    def width(self) -> int:
+        """How many numbers the head returns for a graph."""
+        return head_width(self.head, len(self.first.weight) * self.convolution.out_features)
 
     def forward(self, nodes: Tensor, edges: Tensor, visible: Tensor) -> tuple[Tensor, Maps]:
         """Return the head's answer, and each layer's paths as maps.

@@ -35,6 +35,13 @@ class GraphormerConfig(BlockSizes):
     epsilon: float = 1e-5
 
 
+GRAPHORMER_SIZES = {
+    "graphs-graphormer": GraphormerConfig(
+        nodes=128, node_types=6, edge_types=1, degree=8, farthest=5, width=32, layers=2, heads=4, hidden=32, classes=4
+    )
+}
+
+
 class Graphormer(nn.Module):
     """A virtual node and the nodes of a graph, an encoder whose scores are told of their paths, and a head."""
 

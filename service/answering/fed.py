@@ -1,4 +1,4 @@
-"""What a model was fed of an earlier request: its pixels, tokens or samples, after all that prepares them."""
+"""What a model was fed of an earlier request: its pixels, tokens, samples or nodes, after all that prepares them."""
 
 import base64
 import io
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from contract.input_rules import SAMPLES, ImageRule, SoundRule, TextRule
+from contract.input_rules import SAMPLES, GraphRule, ImageRule, SoundRule, TextRule
 from contract.manifest import SHOWN
 from service.answering.call import Call
 from service.answering.earlier import check_one_input, prepare_earlier
@@ -54,7 +54,7 @@ def _pixels(item: ModelInput, rule: ImageRule) -> dict[str, object]:
     return {"pixels": {**shown, "tensor": tensor, "png": base64.b64encode(file.getvalue()).decode()}}
 
 
-def _tokens(item: ModelInput, rule: TextRule) -> dict[str, object]:
+def _tokens(item: ModelInput, rule: TextRule | GraphRule) -> dict[str, object]:
     """Return the tokens with their ids and types, in the order in which the graph takes them."""
     return {"tokens": [{"id": one.index, **one.json(), "type": one.type} for one in item.tokens]}
 
@@ -72,5 +72,6 @@ OF_MODALITY: Mapping[str, Callable[[ModelInput, Any], dict[str, object]]] = {
     "image": _pixels,
     "text": _tokens,
     "sound": _samples,
+    "graph": _tokens,
 }
 """By the modality of an input."""

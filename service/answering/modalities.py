@@ -1,4 +1,4 @@
-"""Images, texts and sounds: how a request's inputs are measured and decoded, and which options go with them."""
+"""Images, texts, sounds and graphs: how a request's inputs are measured and decoded, and which options go with them."""
 
 import functools
 import itertools
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from contract.input_rules import SoundRule
 from service.batching.fair_queue import Caller
 from service.errors import TooLarge, Unacceptable, about_input
+from service.inputs.graph_inputs import GraphInputs
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import (
     LanguageTokens,
@@ -99,9 +100,14 @@ class Files:
 
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options with `dimensions` as the stored request had them."""
-        if stored.dimensions is None:
-            return options
-        return CutOptions(priority=options.priority, dimensions=stored.dimensions)
+        return cut_as_stored(stored, options)
+
+
+def cut_as_stored(stored: StoredRequest, options: RequestOptions) -> RequestOptions:
+    """Return options with `dimensions` as a stored request had them."""
+    if stored.dimensions is None:
+        return options
+    return CutOptions(priority=options.priority, dimensions=stored.dimensions)
 
 
 class Images(Files):
@@ -141,24 +147,15 @@ class Sounds(Files):
         }
 
 
-class Texts:
-    """Texts: their lengths are known once they are tokens, which costs little."""
+class Strings:
+    """What is sent as strings: lengths are known once these are read, which costs little."""
 
-    options, classify_options = TextOptions, ZeroShotOptions
+    def __init__(self, served: ServedModel, inputs: TextInputs | GraphInputs) -> None:
+        self._served, self._axis = served, inputs.axis
 
-    def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
-        self._served, self._inputs = served, inputs
-        two = Pair if served.takes_pairs else Prompted
-        self.accepted: tuple[type, ...] = (str, two) if served.takes_single else (two,)
-
-    def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
-        """Return estimates by the number of characters; of a text in windows, that of all together."""
-        prompt, estimate = self._inputs.rule.prompt, self._inputs.tokenizer.estimated_tokens
-        return [
-            self._inputs.lengths_of(estimate(one, prompt=prompt, any_length=windows is not None))
-            for one in given
-            if not isinstance(one, bytes)
-        ]
+    def read(self, text: Text, windows: Windows | None, languages: LanguageTokens, *, cut: bool) -> list[ModelInput]:
+        """Return what a string becomes: one input, or its windows."""
+        raise NotImplementedError
 
     async def prepare(
         self,
@@ -170,7 +167,7 @@ class Texts:
         windows: Windows | None = None,
         copies: int = 1,
     ) -> list[PendingInput]:
-        """Tokenize all texts; cut off the end of those that `truncate` says, if they are too long.
+        """Read all strings; cut off the end of the texts that `truncate` says, if they are too long.
 
         A refusal counts those that were sent, each of which became `copies` texts.
 
@@ -186,13 +183,8 @@ class Texts:
                 raise TypeError("input: must be a text, given bytes")
             with about_input(number // copies, (len(given) if count is None else count) // copies):
                 check_pair(self._served, text)
-                inputs = self._inputs
-                items = (
-                    inputs.windows_of(text, windows)
-                    if windows
-                    else [inputs.text_input(text, truncate=cut, languages=languages)]
-                )
-                total += sum(item.lengths[inputs.axis] for item in items) if windows else 0
+                items = self.read(text, windows, languages, cut=cut)
+                total += sum(item.lengths[self._axis] for item in items) if windows else 0
                 if total > most:
                     raise TooLarge(f"input: at most {most} tokens in all windows; send fewer, or a smaller stride")
                 whole = map(self._served.complete_input, items)
@@ -203,19 +195,70 @@ class Texts:
         texts = list(zip(range(len(given)), given, truncate or [False] * len(given), strict=True))
         return list(itertools.chain(*await state.decode_texts(self._served.manifest.name, decode, texts)))
 
+    def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
+        """Return a context that yields None."""
+        return nullcontext()
+
+    def limits(self, settings: Settings) -> dict[str, object]:
+        """Return how many inputs a request may have; `description` already holds the largest number of tokens."""
+        return {"inputs": settings.max_inputs}
+
+
+class Texts(Strings):
+    """Texts, which become tokens."""
+
+    options, classify_options = TextOptions, ZeroShotOptions
+
+    def __init__(self, served: ServedModel, inputs: TextInputs) -> None:
+        super().__init__(served, inputs)
+        self._inputs = inputs
+        two = Pair if served.takes_pairs else Prompted
+        self.accepted: tuple[type, ...] = (str, two) if served.takes_single else (two,)
+
+    def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
+        """Return estimates by the number of characters; of a text in windows, that of all together."""
+        prompt, estimate = self._inputs.rule.prompt, self._inputs.tokenizer.estimated_tokens
+        return [
+            self._inputs.lengths_of(estimate(one, prompt=prompt, any_length=windows is not None))
+            for one in given
+            if not isinstance(one, bytes)
+        ]
+
+    def read(self, text: Text, windows: Windows | None, languages: LanguageTokens, *, cut: bool) -> list[ModelInput]:
+        """Return the tokens of a text, or of its windows."""
+        if windows:
+            return self._inputs.windows_of(text, windows)
+        return [self._inputs.text_input(text, truncate=cut, languages=languages)]
+
     def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
         """Return the options with what was said of long texts and of vectors when the request was stored."""
         return StoredTextOptions(
             truncate=stored.truncate, overlap=stored.overlap, dimensions=stored.dimensions, priority=options.priority
         )
 
-    def upright(self, state: State, given: bytes | Text, caller: Caller) -> AbstractAsyncContextManager[Pixels | None]:
-        """Return a context that yields None."""
-        return nullcontext()
 
-    def limits(self, settings: Settings) -> dict[str, object]:
-        """Return how many texts a request may have; `description` already holds the largest number of tokens."""
-        return {"inputs": settings.max_inputs}
+class Graphs(Strings):
+    """Graphs in JSON."""
+
+    classify_options = ClassifyOptions
+    accepted: tuple[type, ...] = (str,)
+    options: type[RequestOptions] = RequestOptions
+
+    def __init__(self, served: ServedModel, inputs: GraphInputs) -> None:
+        super().__init__(served, inputs)
+        self._inputs = inputs
+
+    def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
+        """Return estimates by the number of characters."""
+        return [self._inputs.estimated(str(one)) for one in given]
+
+    def read(self, text: Text, windows: Windows | None, languages: LanguageTokens, *, cut: bool) -> list[ModelInput]:
+        """Return the nodes and edges of a graph."""
+        return [self._inputs.graph_input(str(text))]
+
+    def stored_options(self, stored: StoredRequest, options: RequestOptions) -> RequestOptions:
+        """Return the options with `dimensions` as the stored request had them."""
+        return cut_as_stored(stored, options)
 
 
 def check_pair(served: ServedModel, text: Text) -> None:
@@ -261,8 +304,13 @@ async def _given(item: ModelInput) -> ModelInput:
     return item
 
 
-Modality: TypeAlias = Images | Texts | Sounds
-MODALITIES: dict[str, Callable[[ServedModel, Any], Modality]] = {"image": Images, "text": Texts, "sound": Sounds}
+Modality: TypeAlias = Images | Texts | Sounds | Graphs
+MODALITIES: dict[str, Callable[[ServedModel, Any], Modality]] = {
+    "image": Images,
+    "text": Texts,
+    "sound": Sounds,
+    "graph": Graphs,
+}
 """By the modality of an input's rule."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import orjson
 from starlette.responses import Response
 
+from contract.example import Example
 from contract.manifest import Manifest
 from service.answering.earlier import id_of_input
 from service.answering.modalities import modality_of
@@ -149,7 +150,12 @@ def _example(manifest: Manifest, index: int) -> dict[str, object]:
         sort = "image" if example.image else "sound"
         labels = {} if example.labels is None else {"labels": example.labels}
         return {sort: f"/v1/models/{manifest.name}/examples/{index}", "type": example.media_type, **labels}
-    return example.model_dump(exclude_none=True)
+    return _texts(manifest, example)
+
+
+def _texts(manifest: Manifest, example: Example) -> dict[str, object]:
+    """Return the texts of an example, or the graph that its text is."""
+    return {"graph": orjson.loads(example.text or "")} if manifest.graph else example.model_dump(exclude_none=True)
 
 
 def example(served: ServedModel, number: str) -> Response:
@@ -160,7 +166,7 @@ def example(served: ServedModel, number: str) -> Response:
         raise NotFound(f"example: {has}, given another")
     one = examples[number]
     if not one.file:
-        return respond(one.model_dump(exclude_none=True))
+        return respond(_texts(served.manifest, one))
     # the export chose the type; every answer says nosniff, so no browser finds another in it
     return Response(served.example_files[one.file], media_type=one.media_type)
 

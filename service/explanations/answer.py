@@ -12,10 +12,10 @@ import numpy.typing as npt
 import orjson
 from PIL import Image
 
-from contract.input_rules import FRAMES
+from contract.input_rules import FRAMES, NODES
 from contract.manifest import OBJECTS, POOL, Kind
 from service.arrays import Array
-from service.explanations import curves, drawing, matrix_drawing, token_merging
+from service.explanations import curves, drawing, graph_drawing, matrix_drawing, token_merging
 from service.explanations.evaluation import Evaluation
 from service.explanations.found_object import FoundObject
 from service.explanations.pooling import pool
@@ -23,7 +23,7 @@ from service.explanations.query import AttentionQuery, image_kind
 from service.explanations.relevance_identity import identity_rows
 from service.explanations.selection import MEAN_ROW
 from service.explanations.spectrogram import spectrogram
-from service.inputs.model_input import Box, Picture, Pixels, Sound, Token
+from service.inputs.model_input import Box, Graph, Picture, Pixels, Sound, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
 Diagnostics: TypeAlias = list[dict[str, object]]
@@ -75,6 +75,7 @@ class AttentionAnswer:
     """The tokens that rows stand for, if they are those of another text."""
     sound: Sound | None = None
     """What was heard, with the seconds of a column."""
+    graph: Graph | None = None
 
     def merged(self) -> "AttentionAnswer":
         """Return the same with words in place of tokens, if the request asks for that."""
@@ -198,6 +199,8 @@ class AttentionAnswer:
             return drawing.overlay(image, self.picture.box, panels, style, max_pixels, width)
         if self.sound and (kind.grid or kind.key == FRAMES):
             return shown._over_spectrogram(self.sound, style, max_pixels)
+        if self.graph:
+            return shown._over_graph(self.graph, style, max_pixels)
         labels = [shown._row_labels(one) for one in shown.maps]
         queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
         keys = shown._names(kind.key)
@@ -226,12 +229,27 @@ class AttentionAnswer:
         box = (0.0, 0.0, float(image.width), float(image.height))
         return drawing.overlay(image, box, panels, style, max_pixels, self.query.options.width)
 
+    def _over_graph(self, graph: Graph, style: drawing.Style, max_pixels: int) -> Image.Image:
+        """Draw each map over the nodes of a graph. What a virtual node is given, or gives, is not drawn."""
+        nodes = [token for token in self.axes[NODES] if token.span]
+        before = len(self.axes[NODES]) - len(nodes)
+        panels = []
+        for one in self.maps:
+            rows = [None if row is None or row < before else row - before for row in one.rows or (None,)]
+            for head in range(one.values.shape[0]):
+                title = ", ".join(filter(None, (_caution(one), self._row_title(one, head, None))))
+                panel = drawing.Panel(title, one.values[head, :, before:], self._in_two_colours(one))
+                panels.append(graph_drawing.GraphPanel(panel, rows))
+        return graph_drawing.draw(graph, nodes, panels, style, max_pixels, self.query.options.width)
+
     def titled(self, number: int) -> str:
         """Return the title of what is drawn of one of several inputs, the first of which has the number 1."""
         if self.picture:
             return f"image {number}"
         if self.sound:
             return f"sound {number}, {self.sound.seconds:.1f} s"
+        if self.graph:
+            return f"graph {number}"
         return f"text {number}: {next(iter(self.texts.values()))[0]}"
 
     def _in_two_colours(self, one: AttentionMap) -> bool:
@@ -346,6 +364,9 @@ class AttentionAnswer:
             grid = next((kind.grid for kind in self.query.model_kinds if kind.grid), None)
             tokens |= {"grid": {"rows": grid[0], "columns": grid[1]}} if grid else {}
             tokens[FRAMES] = {"step": self.sound.step, "start": 0.0, "count": self.sound.frames}
+        if self.graph:
+            places = self.graph.places.round(3).tolist()
+            frame["graph"] = {"directed": self.graph.directed, "edges": self.graph.edges, "places": places}
         if self.diagnostics is not None:
             frame["diagnostics"] = self.diagnostics
         if self.evaluation is not None:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from contract.input_rules import NODES
 from contract.manifest import FIGURES, OBJECTS, POOL, STATE_METHODS, Method
 from service.errors import TooLarge, Unacceptable
-from service.explanations import curves, drawing, matrix_drawing
+from service.explanations import curves, drawing, graph_drawing, matrix_drawing
 from service.explanations.comparison import curve_names, is_comparison
 from service.explanations.pictures import Space
 from service.explanations.pooling import pooled_length
@@ -120,19 +121,22 @@ def check_picture(
         raise Unacceptable(
             f"format: a png shows one kind; ask for kind, one of {', '.join(one.kind.name for one in query.kinds)}"
         )
-    image = (picture.width, picture.height) if picture and query.kinds[0].kind.grid else None
+    over_grid = picture is not None and query.kinds[0].kind.grid is not None
+    image = (picture.width, picture.height) if picture and over_grid else None
+    if NODES in lengths:
+        image = (graph_drawing.SIDE, graph_drawing.SIDE)
     panels = rows = 0
     for kind in query.kinds:
         maps = query.count_maps(kind, targets)
         rows = query.count_rows(kind, lengths)
         if query.by_gradient and kind.kind.query == "target":  # of generated tokens, rows of one map
             maps, rows = query.count_maps(kind, 1), targets
-        panels += kind.maps_of_heads * maps * (rows if image else 1)
+        panels += kind.maps_of_heads * maps * (rows if over_grid else 1)
     if panels > MOST_PANELS:
         raise TooLarge(f"png: at most {MOST_PANELS} panels, given {panels}; ask for fewer layers, heads or queries")
     keys = (over or lengths)[query.shown(query.kinds[0].kind).key]
     space.take(
-        drawing.overlay_size(*image, panels, width, titled=query.rules.path)
+        drawing.overlay_size(*image, panels, width, titled=query.rules.path or not over_grid)
         if image
         else matrix_drawing.matrix_size(rows, keys, panels, width)
     )

@@ -134,7 +134,7 @@ def overlay(
     drawn. Raises TooLarge for a picture of more than `max_pixels`.
     """
     titled = len(panels) > 1 or any(panel.caution for panel in panels)
-    tiles = _tiles(*image.size, len(panels), width) if titled else None
+    tiles = tiles_of(*image.size, len(panels), width) if titled else None
     size = overlay_size(*image.size, len(panels), width, titled=titled)
     check_size(size, max_pixels)
     drawn = (tiles.width, tiles.height) if tiles else size
@@ -173,11 +173,12 @@ def overlay_size(
 ) -> tuple[int, int]:
     """Return the size of what `overlay` draws of an image of this size. A single panel with a caution is `titled`."""
     if titled or panels > 1:
-        return _tiles(width, height, panels, picture_width).size
+        return tiles_of(width, height, panels, picture_width).size
     return (width, height) if picture_width is None else (picture_width, _height(width, height, picture_width))
 
 
-def _tiles(width: int, height: int, panels: int, picture_width: int | None = None) -> Tiles:
+def tiles_of(width: int, height: int, panels: int, picture_width: int | None = None) -> Tiles:
+    """Return the places of panels of this size, or of its shape where the picture has a width."""
     if picture_width is None:
         factor = math.ceil(LEAST_PANEL_WIDTH / width)
         text = max(LEAST_TITLE_HEIGHT, width * factor // TEXT_HEIGHTS_PER_IMAGE_WIDTH)

@@ -88,8 +88,8 @@ def check_rest(options: AttentionOptions, rules: MethodRules, manifest: Manifest
         for name, given in (("queries", options.queries), ("pool", options.pool)):
             if given:
                 raise Unacceptable(f"{name}: {options.method} has {rules.numbers} numbers of each patch, leave it out")
-    if options.merge and manifest.image and not manifest.generation:
-        raise Unacceptable("merge: is for texts, this model takes images")
+    if options.merge and manifest.inputs[0].modality in ("image", "graph") and not manifest.generation:
+        raise Unacceptable(f"merge: is for texts, this model takes {manifest.inputs[0].modality}s")
 
 
 def _is_fusion(heads: object) -> bool:

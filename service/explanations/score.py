@@ -20,7 +20,12 @@ Explains: TypeAlias = Literal["class", "token", "embedding", "object", "tag", "a
 TokenOf: TypeAlias = Callable[[str], int | None]
 """Returns the token of a text, or None for a text that is not exactly one."""
 
-CLASSIFICATION_TASKS: tuple[Task, ...] = ("image-classification", "text-classification", "audio-classification")
+CLASSIFICATION_TASKS: tuple[Task, ...] = (
+    "image-classification",
+    "text-classification",
+    "audio-classification",
+    "graph-classification",
+)
 """Tasks that answer with classes."""
 EXPLAINS: dict[Task, Explains] = {
     **dict.fromkeys(CLASSIFICATION_TASKS, "class"),
@@ -244,7 +249,7 @@ def _check_two(options: AttentionOptions, method: Method, manifest: Manifest) ->
 def _names(manifest: Manifest, *, by_states: bool = False) -> tuple[str, ...]:
     """Return what `against` may hold: another input where states or embeddings are compared."""
     modality = manifest.inputs[0].modality
-    another = ("id",) if modality == "sound" else (modality, "id")  # no option holds a sound
+    another = ("id",) if modality in ("sound", "graph") else (modality, "id")  # no option holds one of these
     if manifest.contrast and not by_states:  # states of two towers have nothing in common
         return "image", "text", "id"
     return another if by_states else AGAINST.get(explains(manifest), another)

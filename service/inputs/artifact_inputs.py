@@ -4,15 +4,17 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from contract.artifact import Artifact
+from service.inputs.graph_inputs import GraphInputs
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.sound_inputs import SoundInputs
 from service.inputs.text_inputs import TextInputs
 
-Inputs: TypeAlias = ImageInputs | TextInputs | SoundInputs
+Inputs: TypeAlias = ImageInputs | TextInputs | SoundInputs | GraphInputs
 SORTS: dict[str, Callable[[Artifact, Any], Inputs]] = {
     "image": ImageInputs.of,
     "text": TextInputs,
     "sound": SoundInputs,
+    "graph": GraphInputs,
 }
 
 

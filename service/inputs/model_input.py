@@ -1,5 +1,6 @@
 """One input of a model: the arrays decoded from what a client sent, with its tokens or its picture for people."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -7,8 +8,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from contract.input_rules import FRAMES
+from contract.input_rules import FRAMES, NODES
 from service.arrays import Array
+from service.inputs.layout import layout
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 Box: TypeAlias = tuple[float, float, float, float]
@@ -64,6 +66,20 @@ class Sound:
 
 
 @dataclass(frozen=True)
+class Graph:
+    """The types of a graph's nodes, and its edges: from which node, to which, and the type."""
+
+    types: list[int]
+    edges: list[tuple[int, int, int]]
+    directed: bool
+
+    @functools.cached_property
+    def places(self) -> npt.NDArray[np.float64]:
+        """Where nodes are drawn, (node, 2): across and down, from 0 to 1."""
+        return layout(len(self.types), [edge[:2] for edge in self.edges])
+
+
+@dataclass(frozen=True)
 class Pair:
     """Two texts that are classified together, such as a premise and a hypothesis, or a query and a passage."""
 
@@ -107,7 +123,7 @@ class Windows:
 class Token:
     """One token: its index in the vocabulary, its text, and its span of characters in the input.
 
-    A special token has no span (None).
+    A special token has no span (None). A node of a graph is a token too: its type, and its place as the span.
     """
 
     index: int
@@ -138,7 +154,7 @@ class LanguageTokens:
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One decoded input: arrays by port, the lengths of axes, and the tokens, the picture or the sound."""
+    """One decoded input: arrays by port, the lengths of axes, and the tokens, the picture, the sound or the graph."""
 
     arrays: dict[str, Array]
     lengths: dict[str, int]
@@ -147,6 +163,7 @@ class ModelInput:
     tokens: Sequence[Token] = ()
     picture: Picture | None = None
     sound: Sound | None = None
+    graph: Graph | None = None
     start: int | None = None
     """The first token of its target, where the language that was asked for has a start token of its own."""
     fed: Sequence[Token] = ()
@@ -158,6 +175,6 @@ class ModelInput:
 
 
 def cost_of(lengths: Mapping[str, int]) -> int:
-    """Return the cost of an image, a text or a sound, in tokens, from the lengths of its axes."""
-    least = max(lengths.get(axis, 0) for axis in ("image", "source", FRAMES, "patch"))
+    """Return the cost of an image, a text, a sound or a graph, in tokens, from the lengths of its axes."""
+    least = max(lengths.get(axis, 0) for axis in ("image", "source", FRAMES, "patch", NODES))
     return max(least, TOKENS_PER_MASK * lengths.get("masked", 0))

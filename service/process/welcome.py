@@ -9,6 +9,7 @@ import structlog
 
 from contract.names import listed
 from service.explanations.usual import usual
+from service.inputs.graph_inputs import SAMPLE_GRAPH, GraphInputs
 from service.repository.models.served_model import ServedModel
 from service.runtime.providers import PROVIDERS
 from service.settings import Settings
@@ -51,6 +52,9 @@ def command_to_try(url: str, served: list[ServedModel], *, needs_key: bool) -> s
         endpoint = f"{url}/v1/models/{model.manifest.name}/{model.endpoints[0]}"
         if model.inputs.tokenizer:
             body = json.dumps({"inputs": model.example_text})
+            return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"
+        if isinstance(model.inputs, GraphInputs):
+            body = f'{{"graphs": [{SAMPLE_GRAPH}]}}'
             return f"curl {key}-H 'Content-Type: application/json' -d '{body}' {endpoint}"
         if has_picture:
             few = "top_k=1&" if model.endpoints[0] == "classify" else ""

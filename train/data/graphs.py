@@ -13,17 +13,15 @@ import torch
 from torch import Tensor
 
 from model.parts.graphs import adjacency, distances, same_node
+from model.vocabularies import COLOURED_NODES, LINKED_NODES, LINKING_PATHS, NODE_COLOURS, PLAIN, RELATIONS
 
-PLAIN, MARKED = 0, 1
-COLOURS = 4  # the types of nodes behind these two
+MARKED = COLOURED_NODES.index("marked")
+FIRST_COLOUR = COLOURED_NODES.index(NODE_COLOURS[0])
 AWAY = (2, 3, 4)  # how many edges lie between the marked node and each of the coloured ones
 ASKED = 1  # which of them is asked for
 
-START, END = 1, 2  # types of nodes in graphs of relations; all others are plain
-RELATIONS = 4
+START, END = map(LINKED_NODES.index, ("start", "end"))
 EACH = 4  # edges of each relation that leave the start, and that arrive at the end
-PATHS = ((0, 1), (1, 2), (2, 3), (3, 0))
-"""The relations of two edges, one after the other, that link the start to the end: by the class of the graph."""
 
 
 @dataclass(frozen=True)
@@ -76,39 +74,39 @@ def coloured_graph(rng: random.Random) -> Graph:
             continue
         neighbours = rng.choice(sorted(shared))
         chosen = [rng.choice([node for node in ring if degree[node] == neighbours]) for ring in rings]
-        colours = rng.sample(range(COLOURS), len(AWAY))
+        colours = rng.sample(range(len(NODE_COLOURS)), len(AWAY))
         nodes = torch.full((count,), PLAIN)
         nodes[marked] = MARKED
-        nodes[chosen] = torch.tensor(colours) + MARKED + 1
+        nodes[chosen] = torch.tensor(colours) + FIRST_COLOUR
         return Graph(nodes, edges[0], colours[ASKED], (chosen[ASKED],))
 
 
 def linked_graph(rng: random.Random) -> Graph:
-    """Return a graph with a start and an end, whose class is which of `PATHS` links them.
+    """Return a graph with a start and an end, whose class is which of `LINKING_PATHS` links them.
 
     As many edges of each relation leave the start, and as many arrive at the end, so that only which of them meet tells
     the class. All other edges lead away, to nodes that do not lead to the end.
     """
-    middles = EACH * RELATIONS
+    middles = EACH * len(RELATIONS)
     while True:
-        leaving, arriving = ([*range(RELATIONS)] * EACH for _ in range(2))
+        leaving, arriving = ([*range(len(RELATIONS))] * EACH for _ in range(2))
         rng.shuffle(leaving)
         rng.shuffle(arriving)
-        told = [middle for middle, path in enumerate(zip(leaving, arriving, strict=True)) if path in PATHS]
+        told = [middle for middle, path in enumerate(zip(leaving, arriving, strict=True)) if path in LINKING_PATHS]
         if len(told) == 1:
             break
     beside = rng.randint(1, 4)
     order = rng.sample(range(2 + middles + beside), 2 + middles + beside)
     (start, end), between, others = order[:2], order[2 : 2 + middles], order[2 + middles :]
-    edges = torch.zeros(RELATIONS, len(order), len(order), dtype=torch.bool)
+    edges = torch.zeros(len(RELATIONS), len(order), len(order), dtype=torch.bool)
     for node, relation, next_relation in zip(between, leaving, arriving, strict=True):
         edges[relation, start, node] = edges[next_relation, node, end] = True
     for _ in range(rng.randint(4, 12)):
-        edges[rng.randrange(RELATIONS), rng.choice(between + others), rng.choice(others)] = True
+        edges[rng.randrange(len(RELATIONS)), rng.choice(between + others), rng.choice(others)] = True
     nodes = torch.full((len(order),), PLAIN)
     nodes[start], nodes[end] = START, END
     (middle,) = told
-    return Graph(nodes, edges, PATHS.index((leaving[middle], arriving[middle])), (between[middle],))
+    return Graph(nodes, edges, LINKING_PATHS.index((leaving[middle], arriving[middle])), (between[middle],))
 
 
 def cyclic_graph(rng: random.Random) -> Graph:

@@ -16,10 +16,12 @@ Sort = TypeAliasType("Sort", manifest.Sort)
 
 
 class Token(Part):
-    """A token, or a word, of an axis that is a text."""
+    """A token, or a word, of an axis that is a text; or a node of a graph."""
 
     text: str
-    span: tuple[int, int] | None = Field(description="characters of the text that was sent; null for special tokens")
+    span: tuple[int, int] | None = Field(
+        description="characters of the text that was sent, or the place of a node; null for special tokens"
+    )
     special: bool
     sequence: int | None = Field(None, description="0 or 1: the text of a pair that it is in")
 
@@ -65,9 +67,20 @@ class Axes(Part):
     target: list[Token] | None = Field(None, description="that each row of a generated text emitted")
     target_input: list[Token] | None = Field(None, description="that each row of a generated text was fed")
     object: list[Detected] | None = Field(None, description="all that a detector looks for, found or not")
+    node: list[Token] | None = Field(
+        None, description="of the graph that was sent, behind a virtual one if there is one"
+    )
     frame: Frames | None = None
     grid: Grid | None = None
     prefix: int | None = Field(None, description="tokens before the first patch, such as a class token")
+
+
+class SentGraph(Part):
+    """The graph as it was read, and where its nodes may be drawn."""
+
+    directed: bool
+    edges: list[tuple[int, int, int]] = Field(description="from which node, to which, and the index of the type")
+    places: list[tuple[float, float]] = Field(description="of each node: across and down, from 0 to 1")
 
 
 class SentImage(Part):
@@ -271,6 +284,7 @@ class OtherAttention(Part):
     maps: list[Map] | None = None
     tokens: Axes | None = None
     image: SentImage | None = None
+    graph: SentGraph | None = None
     best: Best | None = None
 
 
@@ -316,6 +330,7 @@ class Attention(Part):
     maps: list[Map]
     tokens: Axes
     image: SentImage | None = None
+    graph: SentGraph | None = None
     diagnostics: list[Diagnostics] | None = Field(None, description="entropy and other figures, where asked for")
     best: Best | None = Field(None, description="where the best method was asked for")
     against: OtherAttention | None = Field(None, description="the other input of an embedding")

@@ -53,7 +53,7 @@ class Samples(Part):
 
 
 class Fed(Part):
-    """What a model was fed: pixels of an image, tokens of a text, or samples of a sound."""
+    """What a model was fed: pixels of an image, tokens of a text, samples of a sound, or nodes of a graph."""
 
     pixels: Pixels | None = None
     tokens: list[FedToken] | None = None

@@ -8,6 +8,7 @@ from contract.generation import Sampling
 from contract.manifest import Scales, Task
 from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
 from service.api.openapi.components import Part
+from service.api.openapi.requests import GraphObject
 from service.repository.models.served_model import ModelState
 
 
@@ -39,13 +40,14 @@ class Reload(Part):
 
 
 class Example(Part):
-    """An input to try a model on: texts, or where its picture or sound is found."""
+    """An input to try a model on: texts, or a graph, or where its picture or sound is found."""
 
     text: str | None = None
     text_pair: str | None = Field(None, description="of feature-extraction, a text to compare with the first")
     image: str | None = Field(None, description="the path of the picture")
     sound: str | None = Field(None, description="the path of the sound")
-    type: str | None = Field(None, description="the media type of either")
+    graph: GraphObject | None = None
+    type: str | None = Field(None, description="the media type of a picture or sound")
     labels: list[str] | None = Field(None, description="labels to choose among for the picture")
 
 
@@ -73,6 +75,17 @@ class SoundSize(Part):
     rate: int = Field(description="samples a second")
     seconds: float = Field(description="of a window; a longer sound has several")
     step: float = Field(description="seconds of a frame")
+
+
+class GraphSize(Part):
+    """What a model takes of a graph."""
+
+    nodes: int = Field(description="at most")
+    edges: int = Field(description="at most")
+    node_types: list[str]
+    edge_types: list[str]
+    directed: bool = Field(description="false: edges lead both ways")
+    plain: int | None = Field(description="the type of a node that says nothing")
 
 
 class BestMethod(Best):
@@ -195,7 +208,7 @@ class Model(ModelEntry):
     weights_sha256: str | None = Field(description="of the file of weights that it was exported from")
     scales: Scales | None = Field(description="of int8, what a scale is of")
     endpoints: list[str] = Field(description="the ends of the paths that serve it, such as classify")
-    inputs: ImageSize | TextSize | SoundSize
+    inputs: ImageSize | TextSize | SoundSize | GraphSize
     labels: list[str] | int = Field(description="their number where there are more than 100")
     attention: ModelAttention
     limits: Limits

@@ -13,6 +13,7 @@ from service.api.openapi.requests import (
     BINARY,
     IMAGES,
     SOUNDS,
+    AttendGraphs,
     AttendImages,
     AttendTexts,
     attend_form,
@@ -35,7 +36,11 @@ _EXAMPLE = answered("the picture, or the texts", Example, 401, 403, 404)
 _EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in EXAMPLE_TYPES.values()}
 _ATTENTION = prediction(
     Attended,
-    raw_or(any_of(AttendImages, AttendTexts, TranscribeSounds), {"anyOf": [attend_form(), SENT]}, (*IMAGES, *SOUNDS)),
+    raw_or(
+        any_of(AttendImages, AttendGraphs, AttendTexts, TranscribeSounds),
+        {"anyOf": [attend_form(), SENT]},
+        (*IMAGES, *SOUNDS),
+    ),
     [*query(RequestOptions, GenerateOptions, AttentionOptions), threshold()],
 )
 _ATTENTION["responses"][200]["content"] |= {

@@ -53,6 +53,38 @@ class Sounds(Options):
     attention: AttentionOptions = AttentionOptions()
 
 
+class NodeOfType(Options):
+    """A node, with an id of its own where edges name nodes by these."""
+
+    type: int | str | None = Field(None, description="by index or name; a node without one says nothing")
+    id: int | str | None = None
+
+
+class EdgeBetween(Options):
+    """An edge, as networkx writes it."""
+
+    source: int | str
+    target: int | str
+    type: int | str | None = Field(None, description="by index or name; may be left out where there is one type")
+
+
+class GraphObject(Options):
+    """A graph, in a short form or as networkx writes it (`node_link_data`)."""
+
+    nodes: list[int | str | NodeOfType] = Field(description="the type of each")
+    edges: list[tuple[int | str, int | str] | tuple[int | str, int | str, int | str] | EdgeBetween] = Field(
+        [], description="from which node, to which, and the type"
+    )
+    directed: bool | None = Field(None, description="false: edges lead both ways; by default as the model has it")
+
+
+class Graphs(Options):
+    """Graphs, and attention."""
+
+    graphs: list[GraphObject]
+    attention: AttentionOptions = AttentionOptions()
+
+
 class Texts(Options):
     """Texts, and attention."""
 
@@ -71,6 +103,10 @@ class AttendImages(GenerateOptions, CutOptions, Images):
     """Images to attend to. `threshold` is of detectors, `dimensions` of embeddings, the rest of what generates."""
 
     threshold: Threshold = None
+
+
+class AttendGraphs(CutOptions, Graphs):
+    """Graphs to attend to. `dimensions` is of embeddings."""
 
 
 class AttendTexts(GenerateOptions, EntityOptions, SpanOptions, WindowOptions, PromptOptions):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import orjson
 from starlette.requests import Request
 
 from service.api.reading.form_body import FormBody, malformed
@@ -27,6 +28,9 @@ JSON = "application/json"
 FORM = "multipart/form-data"
 RAW = "application/octet-stream"
 RAW_TEXT = "text/plain"  # assumed for a body without a Content-Type
+
+TAKEN = {"inputs": "texts, a string or a list of strings", "graphs": "graphs, a list of objects"}
+"""What a model takes, by the member of a document that holds it; files otherwise."""
 
 QUALITY = re.compile(r";[ \t]*+q=([^; \t]*+)", re.IGNORECASE)
 QUALITY_VALUE = re.compile(r"0?\.[0-9]{1,9}|[01](\.[0-9]{0,9})?")
@@ -114,10 +118,24 @@ async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     return ParsedRequest(parse_texts(_required(document, "inputs"), settings), document)
 
 
+async def read_graphs(request: Request, settings: Settings) -> ParsedRequest:
+    """Return the graphs of a JSON document."""
+    document = await read_document(request, settings.max_text_bytes, settings)
+    return ParsedRequest(parse_graphs("graphs", _required(document, "graphs"), settings), document)
+
+
+def parse_graphs(name: str, given: object, settings: Settings) -> list[Text]:
+    """Return the graphs of a JSON value, each as JSON. Raises Unacceptable for what is no list of objects."""
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise Unacceptable(f'{name}: must be graphs, such as [{{"nodes": [0, 1], "edges": [[0, 1]]}}]')
+    check_count(name, len(given), settings.max_inputs)
+    return [orjson.dumps(one).decode() for one in given]
+
+
 def _required(document: dict[str, object], name: str) -> object:
     """Take what a document must have out of it. Raises Unacceptable if it is missing."""
     if name not in document:
-        takes = "texts, a string or a list of strings" if name == "inputs" else f"{name}, a list of base64 strings"
+        takes = TAKEN.get(name, f"{name}, a list of base64 strings")
         raise Unacceptable(f"{name}: must be in the document; this model takes {takes}")
     return document.pop(name)
 

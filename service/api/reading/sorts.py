@@ -15,11 +15,13 @@ from service.api.reading.request_parsing import (
     ParsedRequest,
     check_count,
     content_type,
+    parse_graphs,
     parse_questions,
     parse_texts,
     read_either,
     read_file,
     read_files,
+    read_graphs,
     read_json,
     read_questions,
     read_texts,
@@ -133,6 +135,17 @@ class Questions(Texts):
         return parse_questions(inputs, settings)
 
 
+class Graphs(Texts):
+    """Graphs, which are objects in JSON; in strings they are JSON."""
+
+    name = "graph"
+    read = staticmethod(read_graphs)
+
+    async def read_inputs(self, inputs: object, settings: Settings, task: str) -> Sequence[bytes | Text]:
+        """Return one graph, or a list of them."""
+        return parse_graphs("inputs", inputs if isinstance(inputs, list) else [inputs], settings)
+
+
 def _of_base64(name: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
@@ -141,7 +154,7 @@ def _of_base64(name: str, text: str) -> bytes:
 
 
 Sort: TypeAlias = Files | Texts
-SORTS: dict[str, Sort] = {"image": Files(IMAGE), "text": Texts(), "sound": Files(SOUND)}
+SORTS: dict[str, Sort] = {"image": Files(IMAGE), "text": Texts(), "sound": Files(SOUND), "graph": Graphs()}
 """By the modality of an input's rule."""
 SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions()}
 """Of tasks whose inputs have a form of their own."""

@@ -37,9 +37,10 @@ from service.store.stored_request import StoredRequest
 PARAMETERS: dict[str, type[ImageClassificationParameters | TextClassificationParameters]] = {
     "image": ImageClassificationParameters,
     "sound": ImageClassificationParameters,
+    "graph": ImageClassificationParameters,
     "text": TextClassificationParameters,
 }
-REFUSED: dict[str, Refused] = {"image": {}, "text": TEXTS, "sound": {}}
+REFUSED: dict[str, Refused] = {"image": {}, "text": TEXTS, "sound": {}, "graph": {}}
 """Of Hugging Face's clients, by the modality of inputs."""
 ALWAYS_LISTED = {"text"}
 """Clients take the first of a list, even of a single input."""
@@ -50,7 +51,7 @@ class Labels(OnePass[Predictor]):
 
     endpoint = "classify"
     model = Predictor
-    about = "Return the likeliest labels of every image or text."
+    about = "Return the likeliest labels of every image, text, sound or graph."
 
     def options(self, served: Predictor) -> type[RequestOptions]:
         """Return the options of the modality; of pictures that are compared with labels, those of labels.

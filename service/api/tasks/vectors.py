@@ -17,11 +17,21 @@ from service.options.predictions import CutOptions, EmbedOptions, EmbedTextOptio
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import Prediction
 
-OPTIONS: dict[str, type[EmbedOptions]] = {"image": EmbedOptions, "text": EmbedTextOptions, "sound": EmbedOptions}
+OPTIONS: dict[str, type[EmbedOptions]] = {
+    "image": EmbedOptions,
+    "text": EmbedTextOptions,
+    "sound": EmbedOptions,
+    "graph": EmbedOptions,
+}
 """By the modality of inputs."""
-ATTENTION: dict[str, type[CutOptions]] = {"image": CutOptions, "text": PromptOptions, "sound": CutOptions}
+ATTENTION: dict[str, type[CutOptions]] = {
+    "image": CutOptions,
+    "text": PromptOptions,
+    "sound": CutOptions,
+    "graph": CutOptions,
+}
 """Those of attention alone."""
-REFUSED: dict[str, Refused] = {"image": {}, "text": VECTORS, "sound": {}}
+REFUSED: dict[str, Refused] = {"image": {}, "text": VECTORS, "sound": {}, "graph": {}}
 """Of Hugging Face's clients, by the modality of inputs."""
 
 
@@ -30,7 +40,7 @@ class Vectors(OnePass[Predictor]):
 
     endpoint = "embed"
     model = Predictor
-    about = "Return a vector for every text or image; similar inputs have similar vectors."
+    about = "Return a vector for every text, image, sound or graph; similar inputs have similar vectors."
 
     def options(self, served: Predictor) -> type[RequestOptions]:
         """Return the options of the modality."""

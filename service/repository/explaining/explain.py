@@ -101,6 +101,7 @@ async def explain(
             opposite = AttentionAnswer(
                 query, shown, other.item.picture, *axes_of(other.item, other.text),
                 objects=served.objects_of(other.vector), asking=item.tokens, of_other=True, sound=other.item.sound,
+                graph=other.item.graph,
             )  # fmt: skip
     result = replace(result, maps=served.shown_maps(query, result.prediction, result.maps))
     evaluation = None
@@ -116,6 +117,7 @@ async def explain(
         query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation,
         other.name if other else None, other.than if other else None,
         objects=served.objects_of(result.prediction), opposite=opposite, sound=item.sound,
+        graph=item.graph,
     )  # fmt: skip
     if other and query.options.sides == "both":
         own_side = query.options.model_copy(update={"sides": "own", "evaluate": (), "diagnostics": False})
@@ -215,11 +217,12 @@ async def _with_diagnostics(
 
 
 def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
-    """Return the tokens of each axis of an input, if it is a text, and the texts that their spans lie in.
+    """Return the tokens of each axis of an input, if it is a text or a graph, and the texts that their spans lie in.
 
     Where a decoder is given it too, the row of a token is what has been read before it.
     """
-    axes = {"source": item.tokens, **({"target": item.tokens, "target_input": item.fed} if item.fed else {})}
+    (own, *_) = item.special  # the axis of the input's own tokens
+    axes = {own: item.tokens, **({"target": item.tokens, "target_input": item.fed} if item.fed else {})}
     return (axes, dict.fromkeys(axes, strings_of(text))) if item.tokens else ({}, {})
 
 

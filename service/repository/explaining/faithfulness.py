@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from contract.input_rules import SAMPLES, ImageRule, SoundRule, TextRule
+from contract.input_rules import NODES, SAMPLES, GraphRule, ImageRule, SoundRule, TextRule
 from contract.manifest import Kind
 from service.arrays import Array
 from service.concurrency import together
@@ -197,9 +197,27 @@ def frames(item: ModelInput, kind: Kind, rule: SoundRule) -> tuple[Array, Callab
     return columns, take_away
 
 
+def nodes(item: ModelInput, kind: Kind, rule: GraphRule) -> tuple[Array, Callable[[Array], ModelInput]]:
+    """Return the columns of a graph's nodes, and what makes all but some of them say nothing. Edges stay.
+
+    Raises Unacceptable where each type of nodes says something.
+    """
+    if rule.plain is None:
+        raise Unacceptable("evaluate: needs a type of nodes that says nothing; this model has none")
+    columns, types = np.flatnonzero(~item.special[NODES]), item.arrays[NODES]
+
+    def take_away(parts: Array) -> ModelInput:
+        rest = types.copy()
+        rest[columns[~parts]] = rule.plain
+        return replace(item, arrays={**item.arrays, NODES: rest})
+
+    return columns, take_away
+
+
 PARTS: dict[str, Callable[[ModelInput, Kind, Any], tuple[Array, Callable[[Array], ModelInput]]]] = {
     "image": patches,
     "text": tokens,
     "sound": frames,
+    "graph": nodes,
 }
 """By the modality of an input: the columns of its parts, and what takes some away."""

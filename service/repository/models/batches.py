@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from contract.input_rules import NODES
 from contract.manifest import GRADIENT_METHODS, Manifest, Role
 from service.arrays import Array, padded
 from service.inputs.model_input import ModelInput
@@ -76,7 +77,7 @@ class Batches:
         if (self._device != "cpu" or self._manifest.width is None) and not self._words:
             return len(items)
         tokens = max(
-            sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target", "frame")) for item in items
+            sum(item.lengths.get(axis, 0) for axis in ("image", "source", "target", "frame", NODES)) for item in items
         )
         return max(1, self.tokens_at_once(role) // tokens)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.detection import Detection
 from contract.generation import LIKELIEST, TOKENS, Generation
-from contract.input_rules import SAMPLES, ImageRule, SoundRule
+from contract.input_rules import EDGES, NODES, SAMPLES, GraphRule, ImageRule, SoundRule
 from contract.manifest import (
     BASELINE,
     BOX_NUMBERS,
@@ -63,6 +63,8 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield from _faults_of_image(manifest.image, attention.inputs)
     if manifest.sound:
         yield from _faults_of_sound(manifest.sound, attention.inputs)
+    if manifest.graph:
+        yield from _faults_of_graph(manifest.graph, attention.inputs)
     for kind in manifest.attention:
         port = next(one for one in attention.outputs if one.name == kind.name)
         yield from _faults_of_kind(kind, port, manifest.image)
@@ -156,6 +158,12 @@ def _faults_of_sound(rule: SoundRule, inputs: tuple[Port, ...]) -> Iterator[str]
         yield f"must have sounds of {_times(taken)} samples, as the graph takes, given {rule.samples}"
     if (rule.apart is None and rule.samples % rule.frames) or rule.side >= rule.samples:
         yield f"must have frames of as many samples each, given {rule.frames} of {rule.samples}"
+
+
+def _faults_of_graph(rule: GraphRule, inputs: tuple[Port, ...]) -> Iterator[str]:
+    taken = next((one.axes[1:] for one in inputs if one.name == EDGES), ())
+    if taken != (len(rule.edge_types), NODES, NODES):
+        yield f"must have as many types of edges as the graph takes, given {len(rule.edge_types)}"
 
 
 def _faults_of_kind(kind: Kind, port: Port, rule: ImageRule | None) -> Iterator[str]:

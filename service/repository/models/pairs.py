@@ -4,9 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-from service.inputs.image_inputs import ImageInputs
-from service.inputs.sound_inputs import SoundInputs
-from service.inputs.text_inputs import TextInputs
+from service.inputs.artifact_inputs import Inputs
 from service.repository.models.uses import Uses
 
 
@@ -16,7 +14,7 @@ class Paired:
     partner: Self | None = None
     """The model that its vectors are compared with."""
     uses: Uses
-    inputs: ImageInputs | TextInputs | SoundInputs
+    inputs: Inputs
     """What makes inputs of what is sent."""
 
     @property

@@ -7,17 +7,15 @@ from collections import Counter
 import pytest
 import torch
 
+from model.vocabularies import LINKING_PATHS, NODE_COLOURS, PLAIN, RELATIONS
 from tests.samples.graphs import shortest_paths
 from train.data.graphs import (
     ASKED,
     AWAY,
-    COLOURS,
     EACH,
     END,
+    FIRST_COLOUR,
     MARKED,
-    PATHS,
-    PLAIN,
-    RELATIONS,
     START,
     coloured_graph,
     cyclic_graph,
@@ -41,7 +39,7 @@ def test_the_class_is_the_colour_of_the_node_at_the_distance_that_is_asked_for()
         coloured = {len(paths[marked, node][0]) - 1: node for node in (graph.nodes > MARKED).nonzero()[:, 0].tolist()}
         assert sorted(coloured) == sorted(AWAY)
         assert graph.truth == (coloured[AWAY[ASKED]],)
-        assert graph.label == graph.nodes[graph.truth[0]] - MARKED - 1
+        assert graph.label == graph.nodes[graph.truth[0]] - FIRST_COLOUR
         assert len({degree[node] for node in coloured.values()}) == 1
         assert len({graph.nodes[node].item() for node in coloured.values()}) == len(AWAY)
 
@@ -51,12 +49,14 @@ def test_the_class_is_the_path_of_relations_that_links_the_start_to_the_end():
         (start,), (end,) = ((graph.nodes == kind).nonzero()[:, 0].tolist() for kind in (START, END))
         found = {
             (first, second): both.nonzero()[:, 0].tolist()
-            for first, second in itertools.product(range(RELATIONS), repeat=2)
+            for first, second in itertools.product(range(len(RELATIONS)), repeat=2)
             if (both := graph.edges[first, start] & graph.edges[second, :, end]).any()
         }
-        assert [path for path in PATHS if path in found] == [PATHS[graph.label]]
-        assert found[PATHS[graph.label]] == list(graph.truth)
-        assert graph.edges[:, start].sum(1).tolist() == graph.edges[:, :, end].sum(1).tolist() == [EACH] * RELATIONS
+        assert [path for path in LINKING_PATHS if path in found] == [LINKING_PATHS[graph.label]]
+        assert found[LINKING_PATHS[graph.label]] == list(graph.truth)
+        assert (
+            graph.edges[:, start].sum(1).tolist() == graph.edges[:, :, end].sum(1).tolist() == [EACH] * len(RELATIONS)
+        )
         assert not graph.edges[:, start, end].any()
         assert len(found) > 1
 
@@ -84,7 +84,9 @@ def test_the_class_is_whether_there_is_a_cycle_and_neither_how_many_edges_nor_ho
     assert seen == set(itertools.product((1, 2, 3), (0, 1)))
 
 
-@pytest.mark.parametrize(("name", "classes"), [("coloured", COLOURS), ("linked", len(PATHS)), ("cyclic", 2)])
+@pytest.mark.parametrize(
+    ("name", "classes"), [("coloured", len(NODE_COLOURS)), ("linked", len(LINKING_PATHS)), ("cyclic", 2)]
+)
 def test_classes_are_drawn_evenly(name, classes):
     found = Counter(one.label for one in some(TASKS[name], 400))
     assert len(found) == classes

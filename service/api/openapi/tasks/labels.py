@@ -5,7 +5,7 @@ from pydantic import Field
 from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import Part, any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import IMAGES, SOUNDS, Images, Sounds, TextsOrPairs, form, query, raw_or
+from service.api.openapi.requests import IMAGES, SOUNDS, Graphs, Images, Sounds, TextsOrPairs, form, query, raw_or
 from service.api.pipelines.parameters import (
     ImageClassificationParameters,
     TextClassificationParameters,
@@ -54,6 +54,10 @@ class ClassifySounds(ClassifyOptions, Sounds):
     """Sounds to classify."""
 
 
+class ClassifyGraphs(ClassifyOptions, Graphs):
+    """Graphs to classify."""
+
+
 class ClassifyTexts(ZeroShotOptions, TextsOrPairs):
     """Texts to classify."""
 
@@ -69,7 +73,7 @@ NAME = "classify"
 OPERATION = prediction(
     Classified,
     raw_or(
-        any_of(ClassifyImages, ClassifyByLabels, ClassifySounds, ClassifyTexts),
+        any_of(ClassifyImages, ClassifyByLabels, ClassifySounds, ClassifyGraphs, ClassifyTexts),
         form("ClassifyForm", ContrastOptions),
         (*IMAGES, *SOUNDS),
     ),

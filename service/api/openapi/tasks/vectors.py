@@ -5,7 +5,7 @@ from pydantic import Field
 from service.api.openapi.answers import Answer, Result
 from service.api.openapi.components import any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import IMAGES, SOUNDS, Images, Sounds, Texts, form, query, raw_or
+from service.api.openapi.requests import IMAGES, SOUNDS, Graphs, Images, Sounds, Texts, form, query, raw_or
 from service.options.attention import AttentionOptions
 from service.options.base import RequestOptions
 from service.options.predictions import EmbedOptions, EmbedTextOptions
@@ -31,6 +31,10 @@ class EmbedSounds(EmbedOptions, Sounds):
     """Sounds to embed."""
 
 
+class EmbedGraphs(EmbedOptions, Graphs):
+    """Graphs to embed."""
+
+
 class EmbedTexts(EmbedTextOptions, Texts):
     """Texts to embed."""
 
@@ -39,7 +43,7 @@ NAME = "embed"
 OPERATION = prediction(
     Embedded,
     raw_or(
-        any_of(EmbedImages, EmbedSounds, EmbedTexts),
+        any_of(EmbedImages, EmbedSounds, EmbedGraphs, EmbedTexts),
         form("EmbedForm", EmbedOptions),
         (*IMAGES, *SOUNDS),
     ),
