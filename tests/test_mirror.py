@@ -17,6 +17,7 @@ TESTED_ELSEWHERE = {
     "service/api/tasks/contrast.py": "tests/end_to_end/test_pairs_over_http.py",
     "service/api/tasks/contrast_similarity.py": "tests/end_to_end/test_pairs_over_http.py",
     "client/regard/reading.py": "tests/client/regard/test_attention.py",
+    "service/explanations/answer_drawing.py": "tests/service/explanations/test_answer.py",
     "service/explanations/option_checks.py": "tests/service/explanations/test_query.py",
     "service/repository/explaining/states.py": "tests/end_to_end/test_states_over_http.py",
     "client/regard/__init__.py": "tests/client/regard/test_errors.py",

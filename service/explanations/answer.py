@@ -10,20 +10,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import orjson
-from PIL import Image
 
-from contract.input_rules import FRAMES, NODES
-from contract.manifest import OBJECTS, POOL, Kind
+from contract.input_rules import FRAMES
+from contract.manifest import OBJECTS, Kind
 from service.arrays import Array
-from service.explanations import curves, drawing, graph_drawing, matrix_drawing, token_merging
+from service.explanations import token_merging
 from service.explanations.evaluation import Evaluation
 from service.explanations.found_object import FoundObject
 from service.explanations.pooling import pool
 from service.explanations.query import AttentionQuery, image_kind
 from service.explanations.relevance_identity import identity_rows
-from service.explanations.selection import MEAN_ROW
-from service.explanations.spectrogram import spectrogram
-from service.inputs.model_input import Box, Graph, Picture, Pixels, Sound, Token
+from service.inputs.model_input import Graph, Picture, Sound, Token
 
 Values: TypeAlias = npt.NDArray[np.float32]
 Diagnostics: TypeAlias = list[dict[str, object]]
@@ -168,80 +165,6 @@ class AttentionAnswer:
             arrays |= others
         return frame, arrays
 
-    def draw(self, sent: Pixels | None, max_pixels: int) -> Image.Image:
-        """Draw the maps over the image as it was sent, upright, or as a matrix of tokens. Raises TooLarge.
-
-        If the maps are evaluated, the curves are drawn instead.
-        """
-        width = self.query.options.width
-        if self.evaluation:
-            return curves.draw(self.evaluation, max_pixels, width)
-        options = self.query.options
-        style = drawing.Style(options.colormap, options.opacity, options.ground, options.scale)
-        shown = self.drawable().merged()
-        kind = shown.maps[0].kind
-        if self.picture and sent is not None and kind.grid:
-            coloured = self.query.rules.numbers > 1
-            panels = [
-                drawing.Panel(
-                    shown._row_title(one, head, position),
-                    _over_grid(one, slice(None) if coloured else head, row),
-                    self._in_two_colours(one),
-                    shown._box_of(one.kind, position),
-                    bool(one.entry.get("normalized")),
-                    _caution(one),
-                )
-                for one in shown.maps
-                for head in range(1 if coloured else one.values.shape[0])
-                for row, position in enumerate((None,) if one.rows is None else one.rows)
-            ]
-            image = Image.fromarray(sent[:, :, 0] if sent.shape[2] == 1 else sent)
-            return drawing.overlay(image, self.picture.box, panels, style, max_pixels, width)
-        if self.sound and (kind.grid or kind.key == FRAMES):
-            return shown._over_spectrogram(self.sound, style, max_pixels)
-        if self.graph:
-            return shown._over_graph(self.graph, style, max_pixels)
-        labels = [shown._row_labels(one) for one in shown.maps]
-        queries = labels[0] if all(own == labels[0] for own in labels) else ["all"]  # titles tell targets apart
-        keys = shown._names(kind.key)
-        panels = [
-            drawing.Panel(
-                ", ".join(filter(None, (_caution(one), self._title(one, head)))),
-                one.values[head],
-                self._in_two_colours(one),
-            )
-            for one in shown.maps
-            for head in range(one.values.shape[0])
-        ]
-        return matrix_drawing.matrix(panels, queries, keys, style, max_pixels, width)
-
-    def _over_spectrogram(self, sound: Sound, style: drawing.Style, max_pixels: int) -> Image.Image:
-        """Draw each row over what was heard, from its beginning to its end, low frequencies at the bottom."""
-        image, panels = spectrogram(sound), []
-        for drawn in self.maps:
-            targets = drawn.entry.get("targets")
-            for head in range(drawn.values.shape[0]):
-                for row, position in enumerate((None,) if drawn.rows is None else drawn.rows):
-                    values = _over_grid(drawn, head, row)[::-1] if drawn.kind.grid else drawn.values[head, row][None]
-                    named = isinstance(targets, list) and str(targets[row]["text"])
-                    title = named or self._row_title(drawn, head, position)
-                    panels.append(drawing.Panel(title, values[:, : sound.frames], self._in_two_colours(drawn)))
-        box = (0.0, 0.0, float(image.width), float(image.height))
-        return drawing.overlay(image, box, panels, style, max_pixels, self.query.options.width)
-
-    def _over_graph(self, graph: Graph, style: drawing.Style, max_pixels: int) -> Image.Image:
-        """Draw each map over the nodes of a graph. What a virtual node is given, or gives, is not drawn."""
-        nodes = [token for token in self.axes[NODES] if token.span]
-        before = len(self.axes[NODES]) - len(nodes)
-        panels = []
-        for one in self.maps:
-            rows = [None if row is None or row < before else row - before for row in one.rows or (None,)]
-            for head in range(one.values.shape[0]):
-                title = ", ".join(filter(None, (_caution(one), self._row_title(one, head, None))))
-                panel = drawing.Panel(title, one.values[head, :, before:], self._in_two_colours(one))
-                panels.append(graph_drawing.GraphPanel(panel, rows))
-        return graph_drawing.draw(graph, nodes, panels, style, max_pixels, self.query.options.width)
-
     def titled(self, number: int) -> str:
         """Return the title of what is drawn of one of several inputs, the first of which has the number 1."""
         if self.picture:
@@ -251,73 +174,6 @@ class AttentionAnswer:
         if self.graph:
             return f"graph {number}"
         return f"text {number}: {next(iter(self.texts.values()))[0]}"
-
-    def _in_two_colours(self, one: AttentionMap) -> bool:
-        """Return whether a map is drawn by the signs of its values: if it has them, and no colormap is asked for."""
-        rules = self.query.rules
-        signed = rules.signed or (rules.by_states and not one.kind.grid) or (rules.weights and not one.kind.normalized)
-        return signed and "colormap" not in self.query.options.model_fields_set
-
-    def _row_labels(self, one: AttentionMap) -> list[str]:
-        """Return the labels of the rows of a matrix: tokens, whatever words they are in, or what is explained."""
-        if isinstance(targets := one.entry.get("targets"), list):
-            return [str(target["text"]) for target in targets]
-        if one.rows is None:
-            target = one.entry.get("target")
-            return [str(target["label"]) if isinstance(target, dict) else "all"]
-        names = [token.text for token in self.asking] or self._names(one.kind.query)
-        return [names[row] for row in one.rows]
-
-    def _names(self, axis: str) -> list[str]:
-        """Return what the places of an axis are called: tokens by their texts, objects by their labels."""
-        if axis == OBJECTS:
-            return [one.label for one in self.objects]
-        if axis == POOL:
-            return [POOL]
-        return [token.text for token in self.axes[axis]]
-
-    def _object_at(self, kind: Kind, position: int | None) -> FoundObject | None:
-        """Return the object that a row stands for."""
-        first = None if self.of_other else kind.first_object
-        if first is None or position is None or position < first:
-            return None
-        return self.objects[position - first]
-
-    def _box_of(self, kind: Kind, position: int | None) -> Box | None:
-        """Return the box of the object that a row stands for, or of the patch that others are like to."""
-        if found := self._object_at(kind, position):
-            return found.box
-        patches = range(kind.length)[kind.patches]
-        if not self.query.by_states or self.of_other or not self.picture or position is None or position not in patches:
-            return None
-        (rows, columns), (left, top, right, bottom) = kind.grid or (1, 1), self.picture.box
-        down, across = divmod(patches.index(position), columns)
-        width, height = (right - left) / columns, (bottom - top) / rows
-        return left + across * width, top + down * height, left + (across + 1) * width, top + (down + 1) * height
-
-    def _row_title(self, one: AttentionMap, head: int, position: int | None) -> str:
-        """Return the title of one row over an image: its word, and what distinguishes it from the other rows."""
-        title = self._title(one, head)
-        if found := self._object_at(one.kind, position):
-            return f"{found.label} {found.probability:.0%}, {title}"
-        if one.kind.query not in self.axes or position is None:
-            return title + (f", row {position}" if position and position != MEAN_ROW else "")
-        word = self.axes[one.kind.query][position].text
-        return word if len(self.maps) == len(one.values) == 1 else f"{word.strip()}, {title}"
-
-    def _title(self, one: AttentionMap, head: int) -> str:
-        heads, layer = one.entry["heads"], one.entry["layer"]
-        if self.query.by_states:
-            return f"{self.query.method}, layer {layer}"
-        if not self.query.by_gradient:
-            which = f"head {heads[head]}" if isinstance(heads, list) else f"{heads} of heads"
-            return f"{one.kind.name}: " + (which if layer is None else f"layer {layer}, {which}")
-        title, behind = self.query.method, f", layer {layer}" if layer else ""
-        target, against = one.entry.get("target"), one.entry.get("against")
-        if not isinstance(target, dict):
-            return f"{title}{behind}, {one.kind.name}"
-        rather = f" against {against['label']}" if isinstance(against, dict) else ""
-        return f"{title} of {target['label']}{rather}{behind}"
 
     def _entry(self, one: AttentionMap) -> dict[str, object]:
         """Return what an answer says of a map, without its values: of a text also which tokens some rows stand for."""
@@ -372,20 +228,6 @@ class AttentionAnswer:
         if self.evaluation is not None:
             frame["evaluation"] = self.evaluation.json()
         return frame
-
-
-def _over_grid(one: AttentionMap, head: int | slice, row: int) -> Values:
-    """Return a row over the grid of patches, (rows, columns), or of all heads together as a colour, (..., head)."""
-    values = one.values[head, row, one.kind.patches]
-    rows, columns = one.kind.grid or (1, values.shape[-1])
-    return values.T.reshape(rows, columns, *values.shape[:-1])
-
-
-def _caution(one: AttentionMap) -> str:
-    """Return what must be said of the values of a path that miss much of what they explain; else nothing."""
-    entries: Any = [one.entry, *(one.entry.get("targets") or ())]  # type: ignore[misc] # a list, where it is
-    missed = [entry["completeness"]["relative_error"] for entry in entries if "completeness" in entry]
-    return f"misses {max(missed):.0%}" if missed and max(missed) > MOST_ERROR else ""
 
 
 def quantized(values: Values) -> tuple[npt.NDArray[np.uint8], dict[str, object]]:

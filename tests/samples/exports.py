@@ -28,6 +28,7 @@ EXPORTED = {
     "scenes-detr": ["scenes-detr"],
     "scenes-clip": ["scenes-clip"],
     "photos": ["photos"],
+    "graphs": ["graphs-graphormer", "graphs-gtn"],
 }
 """Bundled models that the repository holds no artifacts of, by the folder of their artifacts."""
 

@@ -18,7 +18,7 @@ from model.catalogue import build
 from model.methods import explanations
 from model.methods.attribution import libra
 from model.vocabularies import LINKING_PATHS
-from train.data.graphs import Graph, coloured_graph, cyclic_graph, linked_graph, padded
+from train.data.graphs import FIRST_COLOUR, Graph, coloured_graph, cyclic_graph, linked_graph, padded
 from train.fit import Run, fit
 
 Draw = Callable[[random.Random], Graph]
@@ -104,12 +104,20 @@ def heat(module: Graphormer, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
     return {method: own[:, 1:].masked_fill(~visible, float("-inf")).detach() for method, own in found.items()}
 
 
-def pointing(module: Graphormer, some: Sequence[Graph]) -> dict[str, float]:
-    """Return the share of graphs in which the node to which a method gives most is the one that tells the class."""
+def pointing(module: Graphormer, some: Sequence[Graph]) -> dict[str, tuple[float, float]]:
+    """Return the share of graphs in which a method gives most to the node that tells the class: of all, of coloured.
+
+    The marked node decides the class too, and nodes that are neither say nothing.
+    """
     *inputs, _ = padded(some)
     true = torch.tensor([one.truth[0] for one in some])
+    others = inputs[0] < FIRST_COLOUR
+
+    def share(found: Tensor) -> float:
+        return float((found.argmax(-1) == true).float().mean())
+
     found = heat(module, inputs).items()
-    return {method: float((own.argmax(-1) == true).float().mean()) for method, own in found}
+    return {method: (share(own), share(own.masked_fill(others, float("-inf")))) for method, own in found}
 
 
 def named_paths(module: GraphTransformerNetwork) -> int:
@@ -125,8 +133,8 @@ def measure(module: nn.Module, some: Sequence[Graph]) -> str:
         return f"{said}; its selections name {named_paths(module)} of {len(LINKING_PATHS)} paths"
     if not isinstance(module, Graphormer) or isinstance(module.paths, NoPaths) or len(some[0].truth) != 1:
         return said
-    points = ", ".join(f"{method} {share:.1%}" for method, share in pointing(module, some).items())
-    return f"{said}; hottest node is the one that tells the class: {points}"
+    points = ", ".join(f"{method} {of_all:.1%}, {of:.1%}" for method, (of_all, of) in pointing(module, some).items())
+    return f"{said}; the hottest node of all, and of the coloured ones, is the one that tells the class: {points}"
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from service.answering.generations import StreamedToken
 from service.api import responses
 from service.api.reading.request_parsing import MEDIA_TYPES
 from service.explanations.answer import npz
+from service.explanations.answer_drawing import draw
 from service.explanations.pictures import png
 from service.http.server_sent_events import event
 from service.options.base import RequestOptions
@@ -39,7 +40,7 @@ class Answer:
                 sides.append((answered.compared, shown.opposite, "against"))
             for sent, side, title in sides:
                 async with call.modality.upright(call.state, sent, call.caller(self.options)) as pixels:
-                    drawn = await call.present(side.draw, pixels, call.state.settings.max_image_pixels)
+                    drawn = await call.present(draw, side, pixels, call.state.settings.max_image_pixels)
                 pictures.append((title, drawn))
         return Response(await call.present(png, pictures), media_type=MEDIA_TYPES["png"])
 

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from contract.manifest import Recommendation
-from service.explanations import drawing, matrix_drawing
+from service.explanations import curves, drawing, matrix_drawing
 from service.explanations.answer import AttentionAnswer, AttentionMap, npz, quantized
-from service.explanations.curves import draw
+from service.explanations.answer_drawing import draw
 from service.explanations.evaluation import Evaluation, Score
 from service.explanations.found_object import FoundObject
 from service.inputs.model_input import Picture, Token
@@ -103,7 +103,7 @@ def test_a_row_that_stands_for_the_answer_is_shown_in_every_form():
     found = unpacked(arrays[entry["array"]], entry)
     assert (np.abs(found - shown.values) <= within(arrays[entry["array"]], entry)).all()
     assert found[0, 0, 2] == 0
-    assert answer.draw(np.zeros((4, 4, 3), np.uint8), 10**6).size == (4, 4)
+    assert draw(answer, np.zeros((4, 4, 3), np.uint8), 10**6).size == (4, 4)
 
 
 def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained(monkeypatch):
@@ -115,7 +115,7 @@ def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained
     query = query_of(method="libra")
     picture = Picture(np.zeros((4, 4, 1), np.uint8), (0, 0, 4, 4), 4, 4)
     maps = [signed_map(query), signed_map(query, layer=2, against={"index": 2, "label": "3"})]
-    AttentionAnswer(query, maps, picture).draw(np.zeros((4, 4, 3), np.uint8), 10**6)
+    draw(AttentionAnswer(query, maps, picture), np.zeros((4, 4, 3), np.uint8), 10**6)
     assert [panel.title for panel in drawn] == ["libra of cow", "libra of cow against 3, layer 2"]
     assert all(panel.signed for panel in drawn)
     assert drawn[0].values.tolist() == [[-1.25, 0.0], [2.0, -0.125]]
@@ -124,7 +124,7 @@ def test_signed_maps_are_drawn_as_such_under_a_title_that_says_what_is_explained
     tokens = [Token(index, f"t{index}", (index, index + 1)) for index in range(5)]
     one = signed_map(query)
     named = {name: value for name, value in one.entry.items() if name != "target"}
-    AttentionAnswer(query, [replace(one, entry=named)], axes={"source": tokens}).draw(None, 10**6)
+    draw(AttentionAnswer(query, [replace(one, entry=named)], axes={"source": tokens}), None, 10**6)
     (panel, queries) = drawn
     assert (panel.title, panel.signed, queries) == ("libra, encoder", True, ["all"])
 
@@ -230,7 +230,7 @@ def picture_of(values, *, signed=True, **options):
         query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.array([[[9.0, *values]]], np.float32), (0,)
     )
     answer = AttentionAnswer(query, [found], Picture(sent, (0, 0, 4, 4), 4, 4))
-    return np.asarray(answer.draw(sent, 10**6)).astype(int)
+    return np.asarray(draw(answer, sent, 10**6)).astype(int)
 
 
 @pytest.mark.parametrize("options", [{"method": "libra"}, {"method": "raw"}, {"method": "raw", "opacity": 0.9}])
@@ -259,7 +259,7 @@ def test_where_no_object_is_found_the_picture_is_as_it_was_sent():
     query, sent = query_of(), np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
     none = AttentionMap(query.kinds[0].kind, {"heads": "mean", "layer": 0}, np.zeros((1, 0, TOKENS), np.float32), ())
     answer = AttentionAnswer(query, [none], Picture(sent, (0, 0, 4, 4), 4, 4))
-    np.testing.assert_array_equal(np.asarray(answer.draw(sent, 10**6)), sent)
+    np.testing.assert_array_equal(np.asarray(draw(answer, sent, 10**6)), sent)
 
 
 FOUND = tuple(FoundObject(number, "cow", 1, 0.75 - number / 4, (1, 2, 30.004, 40)) for number in range(3))
@@ -287,20 +287,20 @@ def test_objects_are_listed_and_name_the_rows_and_panels(monkeypatch):
         "label": "cow", "index": 1, "probability": 0.75, "object": 0,
         "box": {"left": 1, "top": 2, "right": 30, "bottom": 40},
     }  # fmt: skip
-    answer.draw(np.zeros((40, 60, 3), np.uint8), 10**6)
+    draw(answer, np.zeros((40, 60, 3), np.uint8), 10**6)
     assert [(one.title, one.outline) for one in drawn] == [
         ("cow 25%, cross: layer 1, mean of heads", FOUND[2].box),
         ("cow 75%, cross: layer 1, mean of heads", FOUND[0].box),
     ]
     drawn.clear()
-    found_answer([1], kind="decoder").draw(np.zeros((40, 60, 3), np.uint8), 10**6)
+    draw(found_answer([1], kind="decoder"), np.zeros((40, 60, 3), np.uint8), 10**6)
     assert drawn == [(["cow"], ["cow"] * 3)]
 
 
 @pytest.mark.parametrize("kind", ["cross", "decoder"])
 def test_an_answer_without_a_row_is_the_image_or_a_matrix_of_no_rows(kind):
     answer = found_answer([], kind)
-    picture = answer.draw(np.full((40, 60, 3), 7, np.uint8), 10**6)
+    picture = draw(answer, np.full((40, 60, 3), 7, np.uint8), 10**6)
     if kind == "cross":
         assert (np.asarray(picture) == 7).all()
     assert picture.size[0] >= 60
@@ -311,8 +311,8 @@ def test_an_answer_without_a_row_is_the_image_or_a_matrix_of_no_rows(kind):
 
 
 def test_curves_are_drawn_in_place_of_the_map():
-    curves = {order: {"deletion": np.linspace(1, end, 11)} for order, end in (("raw", 0.0), ("random", 0.5))}
-    evaluation = Evaluation(Score("probability", "3", {"target": 2}), "patches", curves, compared=False, digits=5)
+    found = {order: {"deletion": np.linspace(1, end, 11)} for order, end in (("raw", 0.0), ("random", 0.5))}
+    evaluation = Evaluation(Score("probability", "3", {"target": 2}), "patches", found, compared=False, digits=5)
     query = query_of(evaluate="deletion", format="png")
-    picture = AttentionAnswer(query, [], evaluation=evaluation).draw(None, 10**7)
-    assert picture == draw(evaluation, 10**7)
+    picture = draw(AttentionAnswer(query, [], evaluation=evaluation), None, 10**7)
+    assert picture == curves.draw(evaluation, 10**7)
