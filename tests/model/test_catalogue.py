@@ -9,6 +9,8 @@ from model.architectures.captioner import CAPTIONER_SIZES
 from model.architectures.convolutional import CONVOLUTIONAL_SIZES
 from model.architectures.detector import DETECTOR_SIZES
 from model.architectures.gpt import GPT_SIZES
+from model.architectures.graph_transformer_network import GRAPH_TRANSFORMER_NETWORK_SIZES
+from model.architectures.graphormer import GRAPHORMER_SIZES
 from model.architectures.recurrent import RECURRENT_SIZES
 from model.architectures.speech_transformer import SPEECH_TRANSFORMER_SIZES
 from model.architectures.swin import SWIN_SIZES
@@ -61,6 +63,8 @@ PARAMETERS = {
     "captions-soft": 293_349,
     "captions-hard": 293_349,
     "scenes-detr": 652_119,
+    "graphs-graphormer": 13_980,
+    "graphs-gtn": 1452,
     "spoken-digits": 587_408,
     "spoken-tera": 339_648,
     "dates-recurrent": 593_163,
@@ -90,6 +94,8 @@ MAPS = {  # how many, with how many heads each
     "captions-soft": (1, 1),
     "captions-hard": (1, 1),
     "scenes-detr": (2 + 2 * 3, 4),
+    "graphs-graphormer": (2, 4),
+    "graphs-gtn": (1, 4),
     "spoken-digits": (2 * 2 + 2 + 2 * 2, {8, 4}),
     "spoken-tera": (3, 4),
     "dates-bilinear": (3 * 2, 4),
@@ -170,6 +176,11 @@ def test_a_model_takes_its_largest_input_and_has_its_layers_and_heads(name):
             assert model(pixels, longest, longest == 0).shape == (1, 1)
             vectors, maps = model.image(pixels)
             assert vectors.shape == model.text(longest, longest == 0)[0].shape == (1, config.outputs)
+        elif name in GRAPHORMER_SIZES | GRAPH_TRANSFORMER_NETWORK_SIZES:
+            config = (GRAPHORMER_SIZES | GRAPH_TRANSFORMER_NETWORK_SIZES)[name]
+            nodes = torch.zeros(1, 128, dtype=torch.long)
+            logits, maps = model(nodes, torch.zeros(1, config.edge_types, 128, 128, dtype=torch.bool), nodes == 0)
+            assert logits.shape == (1, config.classes)
         elif name in SWINS:
             config = SWINS[name]
             logits, maps = model(torch.zeros(1, config.channels, *config.image))

@@ -34,9 +34,7 @@ def test_a_graphormer_needs_to_be_told_of_distances():
 
 def test_shares_of_the_class_point_at_the_node_that_tells_it():
     points = graphs.pointing(bundled("graphs-graphormer"), some(coloured_graph, 100))
-    assert points["libra"][1] > 0.95
-    assert points["libra"][0] > 0.75
-    assert points["rollout"][1] > 0.85
+    assert min(*points["libra"], *points["rollout"]) > 0.95
 
 
 def test_a_graph_transformer_network_names_paths_that_tell_the_class():
