@@ -33,6 +33,7 @@ ROWS = [
     ("a compressed body", "415", "no content coding is supported"),
     ("JSON of many values, such as a million empty lists", "413 while it arrives, before it is parsed", "16384 values; texts may hold any characters"),
     ("JSON with long texts beside images that are not ASCII", "413 while it arrives", "max_text_bytes"),
+    ("long texts where a body may hold images: `/v1/embeddings`, two models that are compared", "413 once the body is read", "as many characters as a body of text may have bytes", "max_text_bytes"),
     ("deeply nested JSON, NaN, 1e400, a lone surrogate, another encoding", "400", "1024 levels, set by the parser"),
     ("a key given twice in one JSON object", "422", "each once"),
     ("base64 that is no image's or sound's, or too long", "400 or 413; inputs are counted and their lengths checked before any is decoded", "max_images", "max_image_bytes", "max_sounds", "max_audio_bytes"),

@@ -4,6 +4,7 @@ The calls run in an environment of their own, with nothing but the standard libr
 """
 
 import asyncio
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ class Service(Protocol):
     seq2seq: str | None
     causal: str | None
     images: str | None
+    labels: str | None
+    coloured: str
     masks: str | None
     classifier: str | None
     speech: str | None
@@ -112,6 +115,24 @@ def embed_with_attention(service: Service) -> None:
     assert len(maps) > 1
     assert np.shape(maps[0]["values"]) == tuple(maps[0]["shape"])
     assert not hasattr(create(model=service.embeddings, input="hello there").data[0], "attention")
+
+
+def embed_pictures(service: Service) -> None:
+    """`client.embeddings.create(..., input=[<data: URL>], extra_body={"modality": "image"})`, as infinity-emb's takes.
+
+    A label that is true of the picture is more like it than one that is not.
+    """
+    create = connect(service).embeddings.create
+    url = "data:image/png;base64," + base64.b64encode(Path(service.coloured).read_bytes()).decode()
+    (picture,) = vectors(create(model=service.labels, input=[url], extra_body={"modality": "image"}))
+    seven, four = vectors(create(model=service.labels, input=["a red seven", "a green four"]))
+    cosines = [picture @ one / np.linalg.norm(picture) / np.linalg.norm(one) for one in (seven, four)]
+    assert cosines[0] > cosines[1], cosines
+    error = refused(
+        openai.BadRequestError, create, model=service.labels, input=["http://127.0.0.1/one.png"],
+        extra_body={"modality": "image"},
+    )  # fmt: skip
+    assert names(error, "input"), error
 
 
 def embed_asynchronously(service: Service) -> None:

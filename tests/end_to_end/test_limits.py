@@ -353,6 +353,12 @@ def _(client):
     assert document(client, CLASSIFY, images=["é" * 30_000]).status_code == 413
 
 
+@line("long texts where a body may hold images: `/v1/embeddings`, two models that are compared")
+def _(client):
+    refused = document(client, "/v1/embeddings", model="digits", input=["a" * 30_000] * 2)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (413, "input")
+
+
 @line("deeply nested JSON, NaN, 1e400, a lone surrogate, another encoding")
 def _(client):
     latin = '{"inputs": "é"}'.encode("latin-1")

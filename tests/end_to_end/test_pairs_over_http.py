@@ -130,8 +130,9 @@ def test_pictures_and_texts_are_embedded_by_either_name(client, name):
             assert (
                 np.abs(np.array(found["embedding"]) - vectors[field]).max() < TOLERANCE * np.abs(vectors[field]).max()
             )
-        openai = client.post("/v1/embeddings", json={"model": asked, "input": "the old house"}).json()
-        assert np.abs(np.array(openai["data"][0]["embedding"]) - vectors["inputs"]).max() < 1e-4
+            openai = {"model": asked, "input": [given], "modality": {"images": "image", "inputs": "text"}[field]}
+            (found,) = client.post("/v1/embeddings", json=openai).json()["data"]
+            assert np.abs(np.array(found["embedding"]) - vectors[field]).max() < 1e-4
         (tei,) = client.post(
             f"/v1/models/{asked}/tei/embed", json={"inputs": "the old house", "normalize": False}
         ).json()

@@ -208,6 +208,8 @@ HOSTILE = [
     completion("x", max_tokens=10**9),
     document("/v1/completions", model=MARK, prompt="x"),
     document("/v1/embeddings", model="dates", input=[[1, 2, 3]]),
+    document("/v1/embeddings", model="digits", input=[f"data:{MARK};base64,{MARK}"], modality="image"),
+    document("/v1/embeddings", model="digits", input=MARK, modality=[MARK]),
     document("/v1/chat/completions", model="dates", messages=[{"role": "user", "content": MARK}]),
     document("/v1/rerank", model="dates", query=MARK, documents=[MARK]),
     document("/v2/rerank", model=MARK, query="x", documents=[{"text": "x"}]),

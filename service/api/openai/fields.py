@@ -1,5 +1,6 @@
 """The fields of OpenAI's documents: how a request is read, and what it may ask for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -8,11 +9,13 @@ from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
 from contract.generation import Generation
-from service.api.reading.request_parsing import ParsedRequest, check_count, read_document
+from service.api.reading.request_parsing import ParsedRequest, check_characters, check_count, read_document
 from service.errors import Unacceptable
-from service.options.base import SHARED, Number, Options, among, parse
+from service.inputs.encoded_files import IMAGE, decode_files
+from service.inputs.model_input import Text
+from service.options.base import SHARED, Number, Options, RequestOptions, among, parse
 from service.options.generation import MOST_TEXTS, GenerateOptions, LanguageOptions
-from service.options.predictions import EmbedTextOptions
+from service.options.predictions import EmbedOptions, EmbedTextOptions
 from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -23,13 +26,15 @@ TOKEN_IDS_HINTS = {"input": " (LangChain: check_embedding_ctx_length=False)"}
 
 @dataclass(frozen=True)
 class Asked:
-    """A document that was read: the model and the texts, and the other fields as they were sent."""
+    """A document that was read: the model and its inputs, and the other fields as they were sent."""
 
     model: str
-    texts: list[str]
+    inputs: Sequence[bytes | Text]
     given: dict[str, object]
     subject: str
-    """The name of the field that holds the texts."""
+    """The name of the field that holds the inputs."""
+    modality: str = "text"
+    """Of the inputs."""
 
     def options(self, kind: type[O]) -> O:
         """Return the options, without those of attention. A known one that is null is as if it were not there."""
@@ -42,36 +47,89 @@ class Asked:
 
     @property
     def parsed(self) -> ParsedRequest:
-        """The texts and the options of attention, as the native endpoints have them."""
+        """The inputs and the options of attention, as the native endpoints have them."""
         attention = self.given.get("attention")
-        return ParsedRequest(self.texts, {} if attention is None else {"attention": attention})
+        return ParsedRequest(self.inputs, {} if attention is None else {"attention": attention})
 
 
 async def read(request: Request, settings: Settings, subject: str) -> Asked:
     """Read a document whose texts are in the field `subject`. Raises what `read_document` does, and Unacceptable."""
-    document = await read_document(request, settings.max_text_bytes, settings)
+    model, given, document = await _read(request, settings.max_text_bytes, settings, subject)
+    return Asked(model, _texts(subject, given, settings.max_inputs), document, subject)
+
+
+async def read_embedded(request: Request, settings: Settings) -> Asked:
+    """Read a document whose `input` are texts, or pictures where `modality` says so, as infinity-emb's server takes.
+
+    Raises what `read` does, and TooLarge for texts that a body of texts alone could not hold.
+    """
+    model, given, document = await _read(request, settings.max_body_bytes, settings, "input")
+    modality = document.get("modality")
+    modality = "text" if modality is None else modality
+    if not isinstance(modality, str) or modality not in EMBEDDED:
+        raise Unacceptable(f"modality: {AUDIO if modality == 'audio' else 'must be text or image, given another'}")
+    if modality == "image":
+        pictures = _strings("input", given, settings.max_images, "must be a data: URL or base64, or a list of them")
+        files = await decode_files(IMAGE, "input: each", pictures, settings)
+        return Asked(model, files, document, "input", modality)
+    texts = _texts("input", given, settings.max_inputs)
+    check_characters("input", texts, settings)
+    return Asked(model, texts, document, "input")
+
+
+async def _read(
+    request: Request, limit: int, settings: Settings, subject: str
+) -> tuple[str, object, dict[str, object]]:
+    """Return the model that a document names, what its field `subject` holds, and its other fields."""
+    document = await read_document(request, limit, settings)
     model = document.pop("model", None)
     if not isinstance(model, str):
         raise Unacceptable("model: must be the name of a model; GET /v1/models lists them")
-    given = document.pop(subject, None)
-    texts = given if isinstance(given, list) else [given]
-    if any(isinstance(one, (int, list)) for one in texts):
+    return model, document.pop(subject, None), document
+
+
+def _texts(subject: str, given: object, most: int) -> list[str]:
+    if any(isinstance(one, (int, list)) for one in (given if isinstance(given, list) else [given])):
         hint = TOKEN_IDS_HINTS.get(subject, "")
         raise Unacceptable(f"{subject}: must be text; ids of another tokenizer mean nothing here{hint}")
-    check_count(subject, len(texts), settings.max_inputs)
-    strings = [one for one in texts if isinstance(one, str)]
-    if len(strings) < len(texts):
-        raise Unacceptable(f"{subject}: must be a string or a list of strings")
-    return Asked(model, strings, document, subject)
+    return _strings(subject, given, most, "must be a string or a list of strings")
 
 
-class EmbeddingsOptions(EmbedTextOptions):
-    """Options of `/v1/embeddings`."""
+def _strings(subject: str, given: object, most: int, rule: str) -> list[str]:
+    listed = given if isinstance(given, list) else [given]
+    check_count(subject, len(listed), most)
+    strings = [one for one in listed if isinstance(one, str)]
+    if len(strings) < len(listed):
+        raise Unacceptable(f"{subject}: {rule}")
+    return strings
 
+
+class VectorsOptions(RequestOptions):
+    """What all requests of `/v1/embeddings` may ask for, beside the options of `embed`."""
+
+    modality: Literal["text", "image"] = Field(
+        "text", description="of the inputs: texts, or pictures as data: URLs or base64"
+    )
     encoding_format: Literal["float", "base64"] = Field(
         "float", description="of a vector: a list of numbers, or base64 of little-endian float32"
     )
     user: str | None = Field(None, description="not used", json_schema_extra=SHARED)
+
+
+class EmbeddingsOptions(EmbedTextOptions, VectorsOptions):
+    """Options of `/v1/embeddings`."""
+
+
+class PictureEmbeddingsOptions(EmbedOptions, VectorsOptions):
+    """Options of `/v1/embeddings` for pictures."""
+
+
+EMBEDDED: dict[str, type[EmbeddingsOptions | PictureEmbeddingsOptions]] = {
+    "text": EmbeddingsOptions,
+    "image": PictureEmbeddingsOptions,
+}
+"""The options of `/v1/embeddings`, by the modality of its inputs."""
+AUDIO = "audio is not served here; sounds are embedded at POST /v1/models/{model}/embed"
 
 
 UNSERVED: dict[str, tuple[tuple[object, ...], str]] = {

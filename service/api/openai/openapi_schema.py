@@ -37,7 +37,7 @@ class OpenAIUsage(Part):
 
 
 class OpenAIEmbedding(Part):
-    """The vector of one text."""
+    """The vector of one input."""
 
     object: Literal["embedding"]
     index: int
@@ -210,7 +210,7 @@ _COMPLETIONS = in_json(OpenAICompletions)
 OPERATIONS: dict[str, Json] = {
     "openai_embeddings": {
         "responses": {
-            200: {"description": "a vector for each text", "content": in_json(OpenAIEmbeddings)},
+            200: {"description": "a vector for each input", "content": in_json(OpenAIEmbeddings)},
             **REFUSALS,
         },
         "requestBody": {"required": True, "content": in_json(OpenAIEmbeddingsRequest)},

@@ -12,7 +12,7 @@ from service.answering.generations import generate
 from service.answering.predictions import predict
 from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion, embedding
 from service.api.openai.errors import Errors
-from service.api.openai.fields import Asked, CompletionsOptions, EmbeddingsOptions, read
+from service.api.openai.fields import EMBEDDED, Asked, CompletionsOptions, EmbeddingsOptions, read, read_embedded
 from service.api.openai.speech_documents import SpeechEvents, write
 from service.api.openai.speech_fields import TranscriptionsOptions, TranslationsOptions
 from service.api.openai.speech_fields import read as read_sound
@@ -40,7 +40,7 @@ TRANSCRIPTIONS_ERRORS = Errors(TranscriptionsOptions, OF_SOUNDS)
 ERROR_FORMS = {
     "/v1/audio/transcriptions": TRANSCRIPTIONS_ERRORS,
     "/v1/audio/translations": Errors(TranslationsOptions, OF_SOUNDS),
-    "/v1/embeddings": Errors(EmbeddingsOptions, {"embed": "model"}),
+    "/v1/embeddings": Errors(EmbeddingsOptions, {"embed": "model", "image": "input"}),
     "/v1/completions": COMPLETIONS_ERRORS,
     "/v1/chat/completions": Errors(),
 }
@@ -49,7 +49,7 @@ ERROR_FORMS = {
 
 @router.post("/v1/embeddings", tags=["OpenAI"], operation_id="openai_embeddings")
 async def embeddings(request: Request, state: StateDep) -> Response:
-    """Return a vector for every text; similar texts have similar vectors."""
+    """Return a vector for every input; similar ones have similar vectors."""
     return await answer_in_time(request, _embed(request, state), state.settings.request_seconds)
 
 
@@ -80,20 +80,21 @@ async def chat(request: Request, state: StateDep) -> Response:
 
 
 def _find(request: Request, state: State, asked: Asked, endpoint: str, kind: type[S]) -> S:
-    """Return the model that is asked for, which takes texts. Raises NotFound and NotReady."""
-    served = narrowed(find_ready(state, asked.model, endpoint, kind).taking(asked.parsed.inputs), kind)
+    """Return the model that is asked for, which takes such inputs. Raises NotFound and NotReady."""
+    served = narrowed(find_ready(state, asked.model, endpoint, kind).taking(asked.inputs), kind)
     exchange_of(request.scope).model = served.manifest.name
-    if not served.inputs.tokenizer:
+    if (modality := served.inputs.modality) != asked.modality:
+        here = f" with modality {modality}, or" if endpoint == "embed" and modality in EMBEDDED else ""
         raise NotFound(
-            f"{endpoint}: takes {served.inputs.plural}, at POST /v1/models/{served.manifest.name}/{endpoint}"
+            f"{endpoint}: takes {served.inputs.plural},{here} at POST /v1/models/{served.manifest.name}/{endpoint}"
         )
     return served
 
 
 async def _embed(request: Request, state: State) -> Response:
-    asked = await read(request, state.settings, "input")
+    asked = await read_embedded(request, state.settings)
     served = _find(request, state, asked, "embed", Predictor)
-    options = asked.options(EmbeddingsOptions)
+    options = asked.options(EMBEDDED[asked.modality])
     call = call_of(request, state, served, asked.parsed)
     cut = as_asked(options)
     write = base64_embedding if options.encoding_format == "base64" else embedding

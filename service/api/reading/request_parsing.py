@@ -99,9 +99,14 @@ async def read_either(sort: FileSort, document: dict[str, object], settings: Set
     if sort.plural in document:
         raise Unacceptable(f"inputs: must be texts, or {sort.plural} be given in place of them, given both")
     texts = parse_texts(document.pop("inputs"), settings)
-    if (length := sum(len(text) for text in texts if isinstance(text, str))) > (most := settings.max_text_bytes):
-        raise TooLarge(f"inputs: at most {most} characters, given {length}")
+    check_characters("inputs", texts, settings)
     return ParsedRequest(texts, document)
+
+
+def check_characters(subject: str, texts: Sequence[Text], settings: Settings) -> None:
+    """Raise TooLarge for texts of more characters than the body of texts alone may have bytes."""
+    if (length := sum(len(text) for text in texts if isinstance(text, str))) > (most := settings.max_text_bytes):
+        raise TooLarge(f"{subject}: at most {most} characters, given {length}")
 
 
 async def read_file(sort: FileSort, request: Request, settings: Settings) -> bytes:

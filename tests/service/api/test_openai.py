@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import io
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from contract.generation import Generation, Sampling
 from service.answering.call import Answered
@@ -19,6 +21,8 @@ from service.api.openai.fields import UNSERVED, CompletionsOptions, EmbeddingsOp
 from service.api.openai.openapi_schema import OpenAIError
 from service.errors import Broken, Unacceptable
 from service.options.base import parse
+from service.settings import Settings
+from tests.conftest import ROOT
 from tests.samples.api_keys import bearer, line
 from tests.samples.documented import Documented
 from tests.samples.full_queue import queue_filled
@@ -27,6 +31,8 @@ from tests.samples.in_process import in_process, inside
 EMBEDDINGS, COMPLETIONS, CHAT = "/v1/embeddings", "/v1/completions", "/v1/chat/completions"
 TEXTS = ["hello", "a longer text, of more tokens than the other"]
 DATE, WRITTEN = "3 May 2021", "2021-05-03"
+SEVEN = base64.b64encode((ROOT / "tests/data/digits/seven.png").read_bytes()).decode()
+PICTURE = {"model": "digits-dino", "input": SEVEN, "modality": "image"}
 EMBED, COMPLETE = {"model": "minilm", "input": "hello"}, {"model": "dates", "prompt": DATE}
 TARGETS = [
     {"model": "dates", "prompt": DATE},
@@ -144,6 +150,38 @@ def test_a_text_that_is_too_long_is_cut_off_if_that_is_asked_for(client):
     refused = client.post(EMBEDDINGS, json=long)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "input")
     assert ask(client, EMBEDDINGS, {**long, "truncate": True})["usage"]["prompt_tokens"] == 256
+
+
+# Pictures, by infinity-emb's `modality`
+
+
+def test_embeddings_of_pictures_are_the_native_ones(client):
+    seen = [SEVEN, base64.b64encode((ROOT / "tests/data/digits/four.webp").read_bytes()).decode()]
+    expected = ask(client, "/v1/models/digits-dino/embed", {"images": seen, "attention": "rollout"})["results"]
+    sent = {**PICTURE, "input": [f"data:image/png;base64,{seen[0]}", seen[1]]}
+    answer = ask(client, EMBEDDINGS, {**sent, "attention": {"method": "rollout"}})
+    for one, own in zip(answer["data"], expected, strict=True):
+        assert one["embedding"] == own["embedding"]
+        assert one["attention"] == own["attention"]
+    patches = 2 * np.array(expected[0]["attention"]["maps"][0]["shape"])[-1]
+    assert answer["usage"] == {"prompt_tokens": patches, "total_tokens": patches}
+    coded = ask(client, EMBEDDINGS, {**sent, "encoding_format": "base64", "dimensions": 3, "user": "me"})["data"]
+    for one, own in zip(coded, expected, strict=True):
+        first = np.array(own["embedding"][:3])
+        found = np.frombuffer(base64.b64decode(one["embedding"]), "<f4")
+        assert found == pytest.approx(first / np.linalg.norm(first), abs=1e-6)
+
+
+def test_a_body_of_pictures_may_be_larger_than_one_of_texts(client):
+    seven = Image.open(io.BytesIO(base64.b64decode(SEVEN))).convert("RGB")
+    seven.resize((600, 600)).save(file := io.BytesIO(), "BMP")
+    large = base64.b64encode(file.getvalue()).decode()
+    assert len(large) > Settings().max_text_bytes
+    assert len(ask(client, EMBEDDINGS, {**PICTURE, "input": large})["data"]) == 1
+    refused = client.post(EMBEDDINGS, json={**EMBED, "input": ["a", large]})
+    assert refused.status_code == 413
+    said = f"input: at most {Settings().max_text_bytes} characters, given {len(large) + 1}"
+    assert refused.json()["error"]["message"] == said
 
 
 # Completions
@@ -295,7 +333,7 @@ REFUSED = [
     (EMBEDDINGS, {"dimensions": 0}, 400, "dimensions", None, "given 0"),
     (EMBEDDINGS, {"encoding_format": "int8"}, 400, "encoding_format", None, "'float' or 'base64'"),
     (EMBEDDINGS, {"user": 3}, 400, "user", None, "string"),
-    (EMBEDDINGS, {"foo": 3}, 400, None, None, f"{KNOWN}dimensions, encoding_format, input, model, normalize, "),
+    (EMBEDDINGS, {"foo": 3}, 400, None, None, f"{KNOWN}dimensions, encoding_format, input, modality, model, "),
     (EMBEDDINGS, {"foo": None}, 400, None, None, KNOWN),
     (EMBEDDINGS, {"inputs": "a"}, 400, None, None, "unknown option; did you mean input?; known are attention, "),
     (EMBEDDINGS, {"attention": {"layers": 99}}, 400, "attention.layers", None, "given 99"),
@@ -305,7 +343,24 @@ REFUSED = [
     (EMBEDDINGS, {"model": 3}, 400, "model", None, "GET /v1/models"),
     (EMBEDDINGS, {"model": "gpt"}, 404, "model", "model_not_found", "must be one of dates, "),
     (EMBEDDINGS, {"model": "dates"}, 404, "model", None, "this model's task is text2text-generation"),
-    (EMBEDDINGS, {"model": "digits-dino"}, 404, "model", None, "at POST /v1/models/digits-dino/embed"),
+    (EMBEDDINGS, {"model": "digits-dino"}, 404, "model", None,
+     "takes images, with modality image, or at POST /v1/models/digits-dino/embed"),
+    (EMBEDDINGS, {"modality": "audio"}, 400, "modality", None, "audio is not served here; sounds are embedded at POST"),
+    (EMBEDDINGS, {"modality": "video"}, 400, "modality", None, "must be text or image, given another"),
+    (EMBEDDINGS, {"modality": ["image"]}, 400, "modality", None, "must be text or image, given another"),
+    (EMBEDDINGS, {"modality": ""}, 400, "modality", None, "must be text or image, given another"),
+    (EMBEDDINGS, PICTURE | {"model": "minilm"}, 404, "model", None, "takes texts, with modality text, or at POST"),
+    (EMBEDDINGS, PICTURE | {"input": [SEVEN, "http://a.example/1.png"]}, 400, "input", None,
+     "addresses are not fetched (input 2 of 2)"),
+    (EMBEDDINGS, PICTURE | {"input": "hello"}, 400, "input", None, "each must be base64 or a data: URL of it"),
+    (EMBEDDINGS, PICTURE | {"input": ""}, 400, "input", None, "must hold at least one byte"),
+    (EMBEDDINGS, PICTURE | {"input": "aGVsbG8="}, 415, None, None, "input: must be "),
+    (EMBEDDINGS, PICTURE | {"input": SEVEN[:200]}, 400, "input", None, "input: "),
+    (EMBEDDINGS, PICTURE | {"input": [3]}, 400, "input", None, "must be a data: URL or base64, or a list of them"),
+    (EMBEDDINGS, PICTURE | {"input": [SEVEN] * 33}, 400, "input", None, "must be 1 to 32, given 33"),
+    (EMBEDDINGS, PICTURE | {"truncate": True}, 400, None, None, f"{KNOWN}dimensions, encoding_format, input, modality"),
+    (EMBEDDINGS, PICTURE | {"prompt": "a"}, 400, None, None, KNOWN),
+    (COMPLETIONS, {"modality": "text"}, 400, None, None, KNOWN),
     (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt", None, "ids of another tokenizer mean nothing here"),
     (COMPLETIONS, {"prompt": None}, 400, "prompt", None, "must be a string or a list of strings"),
     (COMPLETIONS, {"prompt": "9" * 200}, 400, "prompt", None, "at most 96 tokens, given 20"),
