@@ -5,6 +5,8 @@ import pytest
 
 TEXT = "naïve 😀👍 cat"
 RED, BLUE = "#e03c28", "#1f77d0"
+RUBY = "all => all.map((one) => [one.firstChild.data, one.querySelector('rt').innerText])"
+"""Words, and what stands below each."""
 
 
 def token(text, start=None, end=None, **more):
@@ -298,3 +300,20 @@ def test_series_that_are_made_anew_draw_no_line_anew(view):
     view.page.evaluate("() => show('Lines', { ...views.props, series: views.props.series.slice(1) })")
     view.settle()
     assert {one[2] for one in lines(view, 1)} == {"#e07010"}
+
+
+@pytest.mark.parametrize("method", ["libra", "relevance"])
+def test_each_word_of_a_label_has_its_number_and_its_part_of_the_strongest_colour(view, method):
+    """The large value of a special token, which has no words, makes no other paler; two parts of an emoji add up."""
+    words = [token("naï", 0, 3), token("ve", 3, 5), token("😀", 6, 7), token("", 6, 7), token("cat", 8, 11)]
+    tokens = [token("[CLS]"), *words, token("[END]")]
+    values = np.array([0.1, 0.2, -0.4 if method == "libra" else 0.4, 0.3, 0.05, 0.1, 9.0])
+    map_ = {"shape": [1, 1, 7], "heads": "sum", "values": [[values.tolist()]], "signed": method == "libra"}
+    look = {"method": method, "maps": [map_], "tokens": {"source": tokens}, "text": "naïve 😀 cat"}
+    view.show("LabelWords", look=look)
+    said = view.page.locator("#opposite ruby").evaluate_all(RUBY)
+    wanted = [("naï", values[1]), ("ve", values[2]), ("😀", values[3] + values[4]), ("cat", values[5])]
+    assert [(text, float(number)) for text, number in said] == [(text, pytest.approx(one)) for text, one in wanted]
+    for (share, colour), (_, value) in zip(tints(view, "#opposite ruby"), wanted, strict=True):
+        assert share == pytest.approx(45 * abs(value) / 0.4, abs=0.51)
+        assert colour == ("" if method == "relevance" else BLUE if value < 0 else RED)

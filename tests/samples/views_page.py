@@ -36,8 +36,10 @@ import * as tokens from './tokens.js'
 import * as lines from './lines.js'
 import * as matrix from './matrix.js'
 import * as curves from './curves.js'
+import * as labels from './labels.js'
 const all = {
   ...values, ...colours, ...canvas, ...legend, ...picture, ...heads, ...tokens, ...lines, ...matrix, ...curves,
+  ...labels,
 }
 const bytes = (text) => Uint8ClampedArray.from(atob(text), (one) => one.charCodeAt(0))
 const floats = ({ floats }) => new Float32Array(bytes(floats).buffer)

@@ -1372,6 +1372,12 @@ return sums.map((sum) => sum / most)
 }
 
 
+function tintOf(part, signed) {
+const tint = Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0)))
+return `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
+}
+
+
 function readout({ rows, columns, values, row, column = null, sure, explains = false, alike = false }) {
 const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
 const where = ({ span, sequence }) =>
@@ -1463,8 +1469,7 @@ const tinted = box.current.querySelectorAll(same ? '.tokens > [data-at]' : '.rea
 const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
 const parts = shares(weights, owners, pieces.length, signed)
 parts.forEach((part, at) => {
-const tint = Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0)))
-const style = `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
+const style = tintOf(part, signed)
 if (tinted[at].drawn !== style) tinted[at].style.cssText = tinted[at].drawn = style
 })
 }, [spans, values, row, signed, same])
@@ -1478,7 +1483,7 @@ ${spans.slice(second)}</p>`}
 </div>`
 }
 
-return { cut, shares, readout, TokenList, InPlace }
+return { cut, shares, tintOf, readout, TokenList, InPlace }
 })($canvas_js, $colours_js, $preact_js, $roving_js, $values_js)
 const $matrix_js = (({ brushOf, painted, useDensity, useDrawing, useSame, useSize }, { opaque }, { html, useMemo, useRef }, { clamp, labelOf, logarithmic }) => {
 
@@ -2451,7 +2456,8 @@ explained(model, selection, method) {
 const { pair, rival, labels, template, apart } = selection
 if (!labels) return likenessOf(model, selection, method)
 const against = { text: pair || sentenceOf(labels.split('\n')[0], template || WORDING) }
-return { against: apart && rival && RATHER.includes(method) ? [against, { text: rival }] : against }
+if (apart && rival && RATHER.includes(method)) return { against: [against, { text: rival }] }
+return { against, sides: 'both' }
 },
 scored: (model, selection) =>
 (selection.labels ? { against: { text: selection.pair } } : againstOf(model, selection)),

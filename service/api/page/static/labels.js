@@ -1,5 +1,6 @@
 import { html, useState } from './preact.js'
-import { linesOf } from './values.js'
+import { cut, shares, tintOf } from './tokens.js'
+import { linesOf, short, unpackMap } from './values.js'
 import { RATHER } from './words.js'
 
 /** Return labels that stand one a line, or in one line with commas between them; `apart`, commas always part them. */
@@ -34,4 +35,23 @@ export function Labels({ model, selection, change }) {
       : box('multi', 'each label for itself')}
     <button>Choose among them</button>
   </form>`
+}
+
+/**
+ * The words of a label's sentence, with how much each says the picture: in colour, and as a number below it. Special
+ * tokens have no words; what several tokens say of one word adds up.
+ */
+export function LabelWords({ look: { method, maps: [map], tokens: { source }, text } }) {
+  const { values, signed } = unpackMap(map, method)
+  const seen = [...source.keys()].filter((at) => source[at].span)
+  const { pieces, owners } = cut([...text], seen.map((at) => source[at]))
+  const sums = pieces.map((_, piece) =>
+    seen.reduce((sum, at, place) => (owners[place] === piece ? sum + values[at] : sum), 0))
+  const tints = shares(seen.map((at) => values[at]), owners, pieces.length, signed)
+  const word = ({ text: own }, at) => (owners.includes(at) && own.trim()
+    ? html`<ruby style=${tintOf(tints[at], signed)}>${own}<rt>${short(sums[at])}</rt></ruby>` : own)
+  return html`<figure id="opposite">
+    <figcaption>Which words of the label say this picture</figcaption>
+    <p class="read" dir="auto">${pieces.map(word)}</p>
+  </figure>`
 }

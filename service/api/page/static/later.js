@@ -4,7 +4,7 @@ import { WhatWasFed } from './fed.js'
 import { Guide } from './guide.js'
 import { Heard } from './heard.js'
 import { Inside } from './inside.js'
-import { Labels } from './labels.js'
+import { Labels, LabelWords } from './labels.js'
 import { arrive } from './lazy.js'
 import { Marked } from './marked.js'
 import { Ranked } from './ranked.js'
@@ -15,6 +15,6 @@ import { SoundView } from './sound_view.js'
 import { Spans } from './spans.js'
 
 arrive({
-  Curves, Guide, Heard, Inside, Labels, Marked, Ranked, Several, Share, SoundInput, SoundView, Spans, WhatWasFed,
-  copyLook,
+  Curves, Guide, Heard, Inside, Labels, LabelWords, Marked, Ranked, Several, Share, SoundInput, SoundView, Spans,
+  WhatWasFed, copyLook,
 })

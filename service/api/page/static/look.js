@@ -110,7 +110,7 @@ export const useDrawn = (look, heads) => useMemo(() => look && drawnOf(look, hea
 function drawnOf({ attention, answer, model, kind, options, selection }, heads) {
   const found = foundIn(attention, answer.results?.[0].objects, thresholdOf(model, selection))
   if (kind.key === 'image') return STATES.includes(attention.method) ? statesLook(attention)
-    : { ...imageLook(attention, kind, null, found), opposite: oppositeOf(attention, kind) }
+    : { ...imageLook(attention, kind, null, found), opposite: oppositeOf(attention, kind, answer.input) }
   if (STATES.includes(attention.method) && attention.against) return betweenTexts(attention, kind, answer.input, heads)
   const text = answer.input.text ?? ''
   const written = answer.results?.[0].tokens ?? []
@@ -136,8 +136,11 @@ function betweenTexts({ method, tokens: { source }, against }, { query, ...kind 
   return textLook({ ...against, method, tokens }, { ...kind, query: 'first' }, { text: pair, written: [], heads })
 }
 
-/** Return what is drawn of the other picture, where both sides of an embedding are explained; else null. */
-const oppositeOf = ({ method, against }, kind) => (against?.maps ? imageLook({ ...against, method }, kind) : null)
+/** Return what is drawn of the other picture, or of a text, where both sides of a likeness are explained; else null. */
+function oppositeOf({ method, against }, kind, { pair }) {
+  if (!against?.maps) return null
+  return against.tokens.source ? { ...against, method, text: pair } : imageLook({ ...against, method }, kind)
+}
 
 /** Look at what the selection compares with: by another method or layer, of another model or input (`edited`). */
 export function useCompared(models, model, input, edited, selection, main) {

@@ -112,9 +112,11 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
     if (count) about({ example: String((at + step + count) % count) })
   }
   const cover = (cells) => change({ covered: cells.join(), compare: cells.length ? 'input' : '', with: '' })
-  const image = () => html`<${ImageView} ...${shared}
+  const image = () => html`
+    ${drawn.opposite?.text && html`<${Later} part="LabelWords" look=${drawn.opposite} />`}
+    <${ImageView} ...${shared}
     source=${bitmap}
-    opposite=${drawn.opposite && { look: drawn.opposite, source: second.bitmap }}
+    opposite=${drawn.opposite?.panels && { look: drawn.opposite, source: second.bitmap }}
     word=${playing ?? (drawn.words.length ? pinnedOf(selection) : null)}
     objects=${objects}
     ofObjects=${hasObjects(look.kind)}

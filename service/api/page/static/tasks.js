@@ -212,7 +212,8 @@ const LABELLED = { // of pictures, beside a model of texts: `chooses` among labe
     const { pair, rival, labels, template, apart } = selection
     if (!labels) return likenessOf(model, selection, method)
     const against = { text: pair || sentenceOf(labels.split('\n')[0], template || WORDING) }
-    return { against: apart && rival && RATHER.includes(method) ? [against, { text: rival }] : against }
+    if (apart && rival && RATHER.includes(method)) return { against: [against, { text: rival }] }
+    return { against, sides: 'both' } // what in the picture says the label, and what in the label the picture
   },
   scored: (model, selection) =>
     (selection.labels ? { against: { text: selection.pair } } : againstOf(model, selection)),

@@ -43,6 +43,12 @@ export function shares(weights, owners, count, signed) {
   return sums.map((sum) => sum / most)
 }
 
+/** Return the style of a piece that has a part of the strongest tint, -1 to 1. */
+export function tintOf(part, signed) {
+  const tint = Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))) // whole: few change at a hover
+  return `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
+}
+
 /** Return in words what a row looks at, or is like: its largest three, or one column; its probability if `sure`. */
 export function readout({ rows, columns, values, row, column = null, sure, explains = false, alike = false }) {
   const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
@@ -135,8 +141,7 @@ export function InPlace({
     const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
     const parts = shares(weights, owners, pieces.length, signed)
     parts.forEach((part, at) => {
-      const tint = Math.round(100 * DEEPEST * (signed ? part : Math.max(part, 0))) // whole: few change at a hover
-      const style = `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
+      const style = tintOf(part, signed)
       if (tinted[at].drawn !== style) tinted[at].style.cssText = tinted[at].drawn = style
     })
   }, [spans, values, row, signed, same])
