@@ -1215,7 +1215,7 @@ CASES = {
                 T.SiglipModel, T.SiglipConfig, {"projection_size": 20, "max_position_embeddings": 28},
                 {"layer_norm_eps": 1e-3}, SIGLIP_PARTS,
             ),
-            "feature-extraction", processor("SiglipImageProcessor", 12, 12, resample=2), tower="vision", exported=True,
+            "feature-extraction", processor("SiglipImageProcessor", 12, 12, resample=2), tower="vision",
         ),
         Case(
             Reference(lambda: None), "feature-extraction",
