@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from train.data.written_dates.combinators import Part, either, joined, one_of
 from train.data.written_dates.dressings import LABEL, NOTHING, REMARK
-from train.data.written_dates.examples import held_out, sample_date
+from train.data.written_dates.examples import draw_date
 from train.data.written_dates.forms import MONTH, NUMBER, ORDINAL, SHORT_YEAR
 from train.data.written_dates.parts import (
     CLOCK,
@@ -139,23 +139,16 @@ def _template(rng: random.Random, date: datetime.date) -> str:
     return _drawn(rng, HEADS) + template + _drawn(rng, TAILS)
 
 
-def _day(rng: random.Random, *, held: bool) -> datetime.date:
-    date = sample_date(rng)
-    while held_out(date) is not held:
-        date = sample_date(rng)
-    return date
-
-
 def tagged(rng: random.Random, *, held: bool = False) -> tuple[str, list[Span]]:
     """Draw a text and the parts of dates in it, in order; of held-out days if `held`, else of all others."""
-    writing, date = Writing(), _day(rng, held=held)
+    writing, date = Writing(), draw_date(rng, held=held)
     if rng.random() < WITHOUT_SHARE:
         return WITHOUT(rng, date).strip(), []
     writing.add(rng, date, _escaped(BEFORE(rng, date)))
     writing.add(rng, date, _template(rng, date))
     if rng.random() < TWO_SHARE:
         writing.text += rng.choice(LINKS)
-        date = _day(rng, held=held)
+        date = draw_date(rng, held=held)
         writing.add(rng, date, _template(rng, date))
     writing.add(rng, date, _escaped(BEHIND(rng, date)))
     return (writing.text, writing.spans) if len(writing.text) <= LONGEST else tagged(rng, held=held)

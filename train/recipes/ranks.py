@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from model.architectures.text_encoder import TextEncoder
 from model.catalogue import build, bundled
 from model.vocabularies import END, PAD, START, encode
-from train.data.written_dates.examples import held_out, sample_date, write
+from train.data.written_dates.examples import draw_date, write
 from train.fit import Run, fit
 from train.recipes.language import small
 
@@ -59,9 +59,7 @@ def candidates(rng: random.Random, date: datetime.date) -> list[str]:
 
 def question(rng: random.Random, *, held: bool = False) -> tuple[str, list[str]]:
     """Draw a written date and its candidates; of a held-out day if `held`."""
-    date = sample_date(rng)
-    while held_out(date) is not held:
-        date = sample_date(rng)
+    date = draw_date(rng, held=held)
     return write(rng, date), candidates(rng, date)
 
 

@@ -48,9 +48,15 @@ def held_out(date: datetime.date) -> bool:
     return zlib.crc32(date.toordinal().to_bytes(4, "big")) % 10 == 0
 
 
-def example(rng: random.Random, *, held: bool = False) -> tuple[str, str]:
-    """Draw a written date and its ISO 8601 reading, from the held-out dates or from all others."""
+def draw_date(rng: random.Random, *, held: bool = False) -> datetime.date:
+    """Draw one of the held-out dates, or of all others."""
     date = sample_date(rng)
     while held_out(date) is not held:
         date = sample_date(rng)
+    return date
+
+
+def example(rng: random.Random, *, held: bool = False) -> tuple[str, str]:
+    """Draw a written date and its ISO 8601 reading, from the held-out dates or from all others."""
+    date = draw_date(rng, held=held)
     return write(rng, date), date.isoformat()
