@@ -8,6 +8,8 @@ BIN := .venv/bin
 PROJECTS := pyproject.toml client/pyproject.toml
 INSTALL = PIP_ARGS='$(PIP_ARGS)' $(BIN)/python -m deploy.install
 SERVED := digits dates
+# attends to nothing, so there is no map that the service could show
+UNSERVED := dates-plain
 BUNDLED := $(patsubst model/bundled/%/model.safetensors,%,$(wildcard model/bundled/*/model.safetensors))
 # weights of 90 MB that come as a package; once that of minilm is installed, it is served with the others
 PACKAGED := minilm photos whisper-tiny-en
@@ -24,7 +26,7 @@ LOCK := --universal --python-version 3.11 --only-binary :all: --generate-hashes 
 LOCKED_FOR := cpu/x86_64 cpu/aarch64 gpu/x86_64 export/x86_64 export/aarch64 build/x86_64 build/aarch64
 LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
-.PHONY: help serve models bundled train variants quality test lint types pytest slow conformance gpu-test bench \
+.PHONY: help serve models bundled train variants bottleneck quality test lint types pytest slow conformance gpu-test bench \
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-scale bench-tasks bench-speech bench-labels bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
@@ -43,7 +45,7 @@ serve: export REGARD_LOG_FORMAT ?= console
 serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8000, with digits and dates, which come with the repository
 	@exec $(BIN)/python -m service
 
-models: $(foreach name,$(BUNDLED) $(PACKAGED),$(call MANIFEST,$(name))) ## export every bundled model, minilm, photos and whisper-tiny-en to artifacts/ (a quarter of an hour or more)
+models: $(foreach name,$(filter-out $(UNSERVED),$(BUNDLED)) $(PACKAGED),$(call MANIFEST,$(name))) ## export every bundled model, minilm, photos and whisper-tiny-en to artifacts/ (a quarter of an hour or more)
 
 # Made already. Of a copy git knows every file: it is replaced by what has changed since. One of the user's own stays,
 # or is moved aside if the service would refuse its version.
@@ -81,6 +83,9 @@ train: .venv/.dev-$(EXTRA) ## train the bundled models anew (hours; NAMES=... fo
 
 variants: .venv/.dev-$(EXTRA) ## train the variants with three seeds where that is missing, and write docs/variants.md
 	@$(BIN)/python -m docs.variants
+
+bottleneck: .venv/.dev-$(EXTRA) ## train recurrent networks with attention and without where that is missing, and write docs/bottleneck.md
+	@$(BIN)/python -m docs.bottleneck
 
 quality: .venv/.quality-$(EXTRA) ## measure how far each method of attention can be trusted, where that is missing (ARGS="PART ..." anew), and write docs/quality.md
 	@$(BIN)/python -m benchmarks.quality $(ARGS)

@@ -14,6 +14,9 @@ BUNDLED = (
 )  # fmt: skip
 """What the exporter makes of the repository alone (`export/bundled.py`)."""
 
+UNSERVED = ("dates-plain",)
+"""What is bundled to be compared with these, and attends to nothing: there are no maps to export."""
+
 MOST_LISTED = 8
 """More names than this are counted rather than listed."""
 MAX_CHARACTERS = 128

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from contract.artifact import this_python
 from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, Manifest, Method, Task
-from contract.names import BUNDLED, nearest
+from contract.names import BUNDLED, UNSERVED, nearest
 from contract.part import NAME
 from export.errors import CheckpointError, ExportError
 from export.progress import harmless, received_signals, say, waiting
@@ -151,6 +151,9 @@ def read_arguments() -> argparse.Namespace:
     for name in arguments.names:
         if name.startswith(("/", "./", "../", "~")) and not Path(name).exists():
             parser.exit(CheckpointError.exit_status, f"{name}: not exported: NAME: there is no such folder\n")
+        if name in UNSERVED and not Path(name).exists():
+            words = "attends to nothing, so there are no maps to export"
+            parser.exit(CheckpointError.exit_status, f"{name}: not exported: NAME: {words}\n")
         if "/" not in name and not Path(name).exists() and name not in BUNDLED and (near := nearest(name, BUNDLED)):
             words = "is no bundled model and no folder; did you mean"
             parser.exit(CheckpointError.exit_status, f"{name}: not exported: NAME: {words} {near}?\n")

@@ -11,7 +11,7 @@ from model.architectures.detector import DETECTOR_SIZES, detector
 from model.architectures.gpt import GPT_SIZES, gpt
 from model.architectures.graph_transformer_network import GRAPH_TRANSFORMER_NETWORK_SIZES, graph_transformer_network
 from model.architectures.graphormer import GRAPHORMER_SIZES, graphormer
-from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text
+from model.architectures.recurrent import RECURRENT_SIZES, recurrent_text, unattended_text
 from model.architectures.speech_transformer import SPEECH_TRANSFORMER_SIZES, speech_transformer
 from model.architectures.swin import SWIN_SIZES, swin
 from model.architectures.swin_v2 import SWIN_V2_SIZES, swin_v2
@@ -36,7 +36,8 @@ CATALOGUE: dict[str, Callable[[], nn.Module]] = {
     "dates-bilinear": lambda: vaswani(TRANSFORMER_SIZES["dates-bilinear"], PRE_NORM, Bilinear),
     "captions-soft": lambda: captioner(CAPTIONER_SIZES["captions"]),
     "captions-hard": lambda: captioner(CAPTIONER_SIZES["captions"], Hard()),
-    **{name: lambda config=config: recurrent_text(config) for name, config in RECURRENT_SIZES.items()},  # type: ignore[misc] # as above
+    "dates-recurrent": lambda: recurrent_text(RECURRENT_SIZES["dates-recurrent"]),
+    "dates-plain": lambda: unattended_text(RECURRENT_SIZES["dates-plain"]),
     **{name: lambda config=config: convolutional(config) for name, config in CONVOLUTIONAL_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: detector(config) for name, config in DETECTOR_SIZES.items()},  # type: ignore[misc] # as above
     **{name: lambda config=config: swin(config) for name, config in SWIN_SIZES.items()},  # type: ignore[misc] # as above

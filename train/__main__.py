@@ -14,7 +14,7 @@ from train.fit import Run
 
 RECIPES = {
     "digits": "digits",
-    **dict.fromkeys(("dates", "dates-bilinear", "dates-convolutional", "dates-recurrent"), "dates"),
+    **dict.fromkeys(("dates", "dates-bilinear", "dates-convolutional", "dates-recurrent", "dates-plain"), "dates"),
     **dict.fromkeys(VARIANTS, "digits"),
     **dict.fromkeys(("captions-soft", "captions-hard"), "captions"),
     "digits-dino": "dino",

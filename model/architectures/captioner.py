@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.architectures.recurrent import Recurrent, RecurrentConfig, recurrent
+from model.architectures.recurrent import Recurrent, RecurrentConfig, aligned
 from model.parts.attention import Select, soft
 from model.parts.embedding import CellSizes, halving_convolutions
 
@@ -48,7 +48,7 @@ def captioner(config: CaptionerConfig, select: Select = soft) -> Recurrent:
     layers = halving_convolutions(config.channels, config.cell, width)
     rows, columns = config.grid
     annotations = ImageAnnotations(config.image, layers, nn.Embedding(rows * columns, width))
-    return recurrent(config.decoder, annotations, width, select)
+    return aligned(config.decoder, annotations, width, select)
 
 
 CAPTIONS_MEAN, CAPTIONS_STD = 0.07, 0.2  # of the pixels in [0, 1] of the bundled captioner's images

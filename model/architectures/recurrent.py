@@ -1,7 +1,8 @@
-"""Encoder-decoders with a recurrent decoder, which attends once for each token (Bahdanau et al. 2015)."""
+"""Encoder-decoders with a recurrent decoder, which attends once for each token (Bahdanau et al. 2015) or never."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -12,7 +13,7 @@ from model.parts.attention_variants import Additive
 from model.parts.cache import before, put
 
 Memory: TypeAlias = tuple[Tensor, ...]
-"""Keys and values of the annotations, (batch, 1, source, width) each, and the decoder's first state (batch, width)."""
+"""What attention remembers of the annotations, and the decoder's first state (batch, width)."""
 
 
 class BidirectionalGRU(nn.Module):
@@ -53,10 +54,24 @@ class Alignment(nn.Module):
         """Compute the keys of annotations (batch, source, width) once, for all steps."""
         return self.key(annotations)[:, None], annotations[:, None]
 
-    def read(self, x: Tensor, remembered: KeyValue, visible: Tensor | None) -> tuple[Tensor, Maps]:
+    def read(self, x: Tensor, remembered: Sequence[Tensor], visible: Tensor | None) -> tuple[Tensor, Maps]:
         """Let x (batch, query, width) look at remembered keys and values."""
-        mixed, weights = attend(self.query(x)[:, None], *remembered, visible, self.score, self.select)
+        key, value = remembered
+        mixed, weights = attend(self.query(x)[:, None], key, value, visible, self.score, self.select)
         return mixed[:, 0], {"": weights}  # (batch, query, width of annotations)
+
+
+class Unattended(nn.Module):
+    """In place of attention: every step is given the one annotation that there is (Cho et al. 2014, section 2.2)."""
+
+    def remember(self, annotations: Tensor) -> tuple[Tensor]:
+        """Keep annotations (batch, 1, width) as they are."""
+        return (annotations,)
+
+    def read(self, x: Tensor, remembered: Sequence[Tensor], visible: Tensor | None) -> tuple[Tensor, Maps]:
+        """Return the annotation for each of x (batch, query, width), and no map."""
+        del visible
+        return remembered[0].expand(-1, x.shape[1], -1), {}
 
 
 class Maxout(nn.Module):
@@ -72,13 +87,19 @@ class Maxout(nn.Module):
 
 
 class RecurrentDecoder(nn.Module):
-    """s = GRU(s', [y, c]) and p = W maxout([y, s, c]), where c is what s' attends to.
+    """s = GRU(s', [y, c]) and p = W maxout([y, s, c]), where c is what s' attends to, or is given.
 
-    Bahdanau et al. 2015, appendix A.2.2, where the maxout reads s' in place of s.
+    Bahdanau et al. 2015, appendix A.2.2, where the maxout reads s' in place of s; and Cho et al. 2014, appendix A.1,
+    where the reset gate closes to c too.
     """
 
     def __init__(
-        self, tokens: nn.Embedding, attention: Alignment, cell: nn.GRUCell, readout: nn.Module, head: nn.Linear
+        self,
+        tokens: nn.Embedding,
+        attention: Alignment | Unattended,
+        cell: nn.GRUCell,
+        readout: nn.Module,
+        head: nn.Linear,
     ) -> None:
         super().__init__()
         self.tokens = tokens
@@ -88,7 +109,7 @@ class RecurrentDecoder(nn.Module):
         self.head = head
 
     def forward(
-        self, token: Tensor, state: Tensor, remembered: KeyValue, visible: Tensor | None
+        self, token: Tensor, state: Tensor, remembered: Sequence[Tensor], visible: Tensor | None
     ) -> tuple[Tensor, Tensor, Maps]:
         """Take one token (batch) and the state before it (batch, width); return logits, the next state, and maps.
 
@@ -126,10 +147,10 @@ class Recurrent(nn.Module):
 
     def decode(self, target: Tensor, memory: Memory, visible: Tensor | None) -> tuple[Tensor, Maps]:
         """Take all steps of targets (batch, target), one after the other."""
-        key, value, state = memory
+        *remembered, state = memory
         rows, maps = [], []
         for token in target.unbind(1):
-            logits, state, found = self.decoder(token, state, (key, value), visible)
+            logits, state, found = self.decoder(token, state, remembered, visible)
             rows.append(logits)
             maps.append(found)
         joined = {name: torch.cat([one[name] for one in maps], dim=2) for name in maps[0]}
@@ -142,9 +163,9 @@ class Recurrent(nn.Module):
 
         token and position (batch); past holds all states (batch, 1, capacity, width), and only the last is read.
         """
-        key, value, first = memory
+        *remembered, first = memory
         state = torch.where(position[:, None] == 0, first, before(past[0], position, 1)[:, 0])
-        logits, state, maps = self.decoder(token, state, (key, value), visible)
+        logits, state, maps = self.decoder(token, state, remembered, visible)
         return logits, [put(past[0], position, state)], under("decoder", maps)
 
 
@@ -152,7 +173,7 @@ class Recurrent(nn.Module):
 class RecurrentConfig:
     """Sizes of a recurrent decoder: `source` is the width of annotations, `alignment` that of the scoring network.
 
-    `length` and `target_length` are the most tokens of a source and a target.
+    It is 0 where nothing is scored. `length` and `target_length` are the most tokens of a source and a target.
     """
 
     vocabulary: int
@@ -179,14 +200,30 @@ class TextAnnotations(nn.Module):
         return annotated
 
 
-def recurrent(config: RecurrentConfig, encoder: nn.Module, summary: int, select: Select = soft) -> Recurrent:
+class TextEnds(TextAnnotations):
+    """The last states of both directions side by side, each of which has read the whole text: its one annotation.
+
+    Cho et al. 2014 (appendix A.1) read in one direction, and make tanh(V h) of its last state h.
+    """
+
+    def forward(self, source: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+        """Take tokens (batch, source) -> one annotation (batch, 1, width), and the same as a summary (batch, width)."""
+        annotated, back = super().forward(source, visible)
+        last = (visible.sum(1) - 1)[:, None, None].expand(-1, 1, back.shape[1])
+        ends = torch.cat((annotated.gather(1, last)[:, 0], back), dim=-1)  # the forward half of annotations comes first
+        return ends[:, None], ends
+
+
+def recurrent(
+    config: RecurrentConfig, encoder: nn.Module, summary: int, attention: Callable[[], Alignment | Unattended]
+) -> Recurrent:
     """Compose a recurrent encoder-decoder with freshly initialised weights; `summary` is the width of the encoder's."""
     both = config.embedding + config.source
     return Recurrent(
         encoder,
         RecurrentDecoder(
             nn.Embedding(config.vocabulary, config.embedding),
-            Alignment(config.width, config.source, config.alignment, select),
+            attention(),
             nn.GRUCell(both, config.width),
             Maxout(both + config.width, config.readout),
             nn.Linear(config.readout, config.vocabulary),
@@ -195,16 +232,34 @@ def recurrent(config: RecurrentConfig, encoder: nn.Module, summary: int, select:
     )
 
 
+def aligned(config: RecurrentConfig, encoder: nn.Module, summary: int, select: Select = soft) -> Recurrent:
+    """Compose one whose decoder attends to annotations (Bahdanau et al. 2015)."""
+    attention = partial(Alignment, config.width, config.source, config.alignment, select)
+    return recurrent(config, encoder, summary, attention)
+
+
 def recurrent_text(config: RecurrentConfig) -> Recurrent:
     """Compose RNNsearch (Bahdanau et al. 2015), which reads text in both directions."""
+    return aligned(config, TextAnnotations(*_reading(config)), config.source // 2)
+
+
+def unattended_text(config: RecurrentConfig) -> Recurrent:
+    """Compose the same without attention: one vector carries the whole text (Cho et al., Sutskever et al. 2014)."""
+    return recurrent(config, TextEnds(*_reading(config)), config.source, Unattended)
+
+
+def _reading(config: RecurrentConfig) -> tuple[nn.Embedding, BidirectionalGRU]:
     tokens = nn.Embedding(config.vocabulary, config.embedding)
-    half = config.source // 2
-    return recurrent(config, TextAnnotations(tokens, BidirectionalGRU(config.embedding, half)), half)
+    return tokens, BidirectionalGRU(config.embedding, config.source // 2)
 
 
 RECURRENT_SIZES = {
     # bundled: written dates to ISO 8601, characters as tokens
     "dates-recurrent": RecurrentConfig(
         75, length=96, target_length=16, embedding=64, source=256, alignment=96, width=192, readout=64
+    ),
+    # the same without attention; its states are as much wider as makes up for the scoring network
+    "dates-plain": RecurrentConfig(
+        75, length=96, target_length=16, embedding=64, source=256, alignment=0, width=200, readout=64
     ),
 }

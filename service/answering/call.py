@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from contract.names import BUNDLED, listed, nearest
+from contract.names import BUNDLED, UNSERVED, listed, nearest
 from service.answering.modalities import Modality, PendingInput, modality_of
 from service.batching.fair_queue import Caller, Priority
 from service.errors import NotFound, NotReady
@@ -126,6 +126,8 @@ def _meant(name: str, served: Collection[str]) -> str:
 
     Only names that the service knows are said, and nothing of the given one.
     """
+    if name in UNSERVED:
+        return "; this one is bundled, but attends to nothing, and is not served"
     near = nearest(name, [*served, *BUNDLED])
     if near is None:
         return ""

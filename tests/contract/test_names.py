@@ -1,10 +1,11 @@
 """The names of bundled models, and the name that may have been meant."""
 
+import re
 import subprocess
 
 import pytest
 
-from contract.names import BUNDLED, MAX_CHARACTERS, MOST_LISTED, listed, nearest, suggestion
+from contract.names import BUNDLED, MAX_CHARACTERS, MOST_LISTED, UNSERVED, listed, nearest, suggestion
 from export.bundled import SOURCES
 from tests.conftest import ROOT
 
@@ -20,6 +21,14 @@ def test_make_has_a_rule_for_the_artifact_of_every_bundled_model(name):
     command = ["make", "--dry-run", "--always-make", "--file", ROOT / "Makefile", target]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_make_models_exports_every_bundled_model_and_none_that_attends_to_nothing():
+    command = ["make", "--dry-run", "--always-make", "--file", ROOT / "Makefile", "models"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    exported = set(re.findall(r"export (\S+) --to artifacts", done.stdout))
+    assert set(BUNDLED) - {"digits", "dates"} <= exported
+    assert not exported & {*UNSERVED}
 
 
 def test_a_long_list_of_names_is_cut_and_the_rest_counted():

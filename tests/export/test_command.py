@@ -45,6 +45,7 @@ def test_the_command_names_the_bundled_model_that_was_meant_and_asks_no_hub(tmp_
     ("name", "words"),
     [
         ("dtes", "is no bundled model and no folder; did you mean dates?"),
+        ("dates-plain", "attends to nothing, so there are no maps to export"),
         *((path, "there is no such folder") for path in ("./nowhere", "../no/where", "/nowhere")),
     ],
 )

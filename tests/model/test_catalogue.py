@@ -68,6 +68,7 @@ PARAMETERS = {
     "spoken-digits": 587_408,
     "spoken-tera": 339_648,
     "dates-recurrent": 593_163,
+    "dates-plain": 594_755,
     "dates-convolutional": 742_443,
 }
 
@@ -100,10 +101,11 @@ MAPS = {  # how many, with how many heads each
     "spoken-tera": (3, 4),
     "dates-bilinear": (3 * 2, 4),
     "dates-recurrent": (1, 1),
+    "dates-plain": (0, set()),
     "dates-convolutional": (3, 1),
 }
 LENGTHS = {"transformer_base": 512, "transformer_big": 512, "dates": 96, "dates-bilinear": 96}
-ALIGNING = {"dates-recurrent": (96, 16), "dates-convolutional": (96, 96)}
+ALIGNING = {"dates-recurrent": (96, 16), "dates-plain": (96, 16), "dates-convolutional": (96, 96)}
 """The most tokens of a source and a target."""
 SWINS = SWIN_SIZES | SWIN_V2_SIZES
 FRAMES = (1, 40, 300)

@@ -41,15 +41,22 @@ def maxout(w, name, x):
 
 def recurring(w, annotated, summary, target, select=lambda shares: shares):
     """Bahdanau et al. 2015, appendix A.2.2, of one input: logits (target, vocabulary) and weights (target, source)."""
-    state = np.tanh(linear(w, "module.first.0", summary))
-    key = linear(w, "module.decoder.attention.key", annotated)
-    logits, maps = [], []
-    for token in target:
-        y = w["module.decoder.tokens.weight"][token]
+    key, maps = linear(w, "module.decoder.attention.key", annotated), []
+
+    def look(state):
         bent = np.tanh(state @ w["module.decoder.attention.query.weight"].T + key)
         maps.append(select(softmax(bent @ w["module.decoder.attention.score.weight"][0, :, 0])))
-        context = maps[-1] @ annotated
+        return maps[-1] @ annotated
+
+    return decoding(w, summary, look, target), np.stack(maps)
+
+
+def decoding(w, summary, look, target):
+    """Logits (target, vocabulary) of a decoder whose every step is given what `look` returns of the state before it."""
+    state, logits = np.tanh(linear(w, "module.first.0", summary)), []
+    for token in target:
+        y, context = w["module.decoder.tokens.weight"][token], look(state)
         state = gru(w, "module.decoder.cell", np.concatenate((y, context)), state)
         read = maxout(w, "module.decoder.readout", np.concatenate((y, state, context)))
         logits.append(linear(w, "module.decoder.head", read))
-    return np.stack(logits), np.stack(maps)
+    return np.stack(logits)

@@ -1,7 +1,8 @@
 """`dates`: an encoder-decoder that turns a written date into ISO 8601, character by character."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,9 @@ from model.catalogue import build
 from model.vocabularies import END, PAD, START, UNKNOWN, encode
 from train.data.written_dates.examples import example
 from train.fit import Run, fit
+
+Draw: TypeAlias = Callable[[random.Random], tuple[str, str]]
+"""What returns a text and the answer to it."""
 
 LONGEST_SOURCE = 96  # characters
 
@@ -24,15 +28,19 @@ everyone came home their contract starts
 """.split()
 
 
-def batches(rng: random.Random) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield endless batches (source, target), (BATCH, length) each, right-padded; no held-out date is among them."""
+def batches(rng: random.Random, draw: Draw | None = None, size: int = BATCH) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield endless batches (source, target), (size, length) each, right-padded, of texts that `draw` returns.
+
+    By default these are dates, some of them in a sentence; no held-out date is among them.
+    """
+    draw = draw or _perhaps_in_a_sentence
     while True:
-        pool = [_within_a_sentence(rng, *example(rng)) for _ in range(BATCH * POOLED_BATCHES)]
+        pool = [draw(rng) for _ in range(size * POOLED_BATCHES)]
         pool.sort(key=lambda pair: len(pair[0]))
         order = list(range(POOLED_BATCHES))
         rng.shuffle(order)
         for index in order:
-            yield tensors([_smudge(rng, encode(text), iso) for text, iso in pool[index * BATCH : (index + 1) * BATCH]])
+            yield tensors([_smudge(rng, encode(text), iso) for text, iso in pool[index * size : (index + 1) * size]])
 
 
 def tensors(pairs: list[tuple[list[int], str]]) -> tuple[Tensor, Tensor]:
@@ -45,8 +53,9 @@ def tensors(pairs: list[tuple[list[int], str]]) -> tuple[Tensor, Tensor]:
     )
 
 
-def _within_a_sentence(rng: random.Random, text: str, iso: str) -> tuple[str, str]:
-    """Put one text in ten among other words."""
+def _perhaps_in_a_sentence(rng: random.Random) -> tuple[str, str]:
+    """Draw a date, and put one in ten among other words."""
+    text, iso = example(rng)
     if rng.random() < 0.1:
         before, after = (" ".join(rng.choices(WORDS, k=rng.randint(0, 6))) for _ in range(2))
         longer = f"{before} {text} {after}".strip()
@@ -68,8 +77,20 @@ def logits(module: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return out
 
 
-STEPS = {"dates": 6000, "dates-bilinear": 2000, "dates-convolutional": 2000, "dates-recurrent": 3000}
-RATE = {"dates": 1.5e-3, "dates-bilinear": 1.5e-3, "dates-convolutional": 1.5e-3, "dates-recurrent": 2e-3}
+STEPS = {
+    "dates": 6000,
+    "dates-bilinear": 2000,
+    "dates-convolutional": 2000,
+    "dates-recurrent": 3000,
+    "dates-plain": 3000,
+}
+RATE = {
+    "dates": 1.5e-3,
+    "dates-bilinear": 1.5e-3,
+    "dates-convolutional": 1.5e-3,
+    "dates-recurrent": 2e-3,
+    "dates-plain": 2e-3,
+}
 
 
 def train(name: str, run: Run) -> tuple[nn.Module, str]:

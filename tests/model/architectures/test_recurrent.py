@@ -1,12 +1,13 @@
 """A recurrent encoder-decoder against its papers' equations, and its steps against a whole pass."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
-from model.architectures.recurrent import BidirectionalGRU, Maxout, RecurrentConfig, recurrent_text
+from model.architectures.recurrent import BidirectionalGRU, Maxout, RecurrentConfig, recurrent_text, unattended_text
 from tests.samples.attention_reference import assert_same, assert_same_maps, linear, randn, sharpen, weights_of
-from tests.samples.recurrence_reference import annotations, cut, recurring
+from tests.samples.recurrence_reference import annotations, cut, decoding, recurring
 from tests.samples.steps import assert_steps_are_the_whole_pass
 
 RECURRENT = RecurrentConfig(11, length=9, target_length=6, embedding=5, source=8, alignment=7, width=6, readout=4)
@@ -28,6 +29,20 @@ def test_a_recurrent_encoder_decoder_is_its_equations():
         assert_same(maps["decoder.attention"][row, 0, :, :length], weights)
         assert not maps["decoder.attention"][row, 0, :, length:].any()
     assert maps["decoder.attention"][0].max() > 0.7
+
+
+def test_without_attention_every_step_is_given_the_last_states_of_both_directions():
+    """Cho et al. 2014: c, from which the first state is made too; whatever pads a text changes nothing."""
+    model = sharpen(unattended_text(RECURRENT))
+    padded = SOURCE.where(VISIBLE, 7)
+    logits, maps = model(padded, VISIBLE, TARGET)
+    w = weights_of(model)
+    for row, length in enumerate(VISIBLE.sum(1).tolist()):
+        x = w["module.encoder.tokens.weight"][SOURCE[row, :length].numpy()]
+        states, back = annotations(cut(w, "module.encoder.recurrence"), x)
+        ends = np.concatenate((states[-1, :4], back))
+        assert_same(logits[row], decoding(w, ends, lambda _, ends=ends: ends, TARGET[row].numpy()))
+    assert maps == {}
 
 
 def test_both_directions_are_those_of_torch():
@@ -56,6 +71,7 @@ def test_maps_do_not_change_with_the_batch():
     assert_same_maps(together, {name: torch.cat([one[name] for one in alone]) for name in together})
 
 
-def test_steps_are_the_whole_pass():
+@pytest.mark.parametrize("compose", [recurrent_text, unattended_text])
+def test_steps_are_the_whole_pass(compose):
     """Rows at positions of their own: the second begins when the first has taken two steps."""
-    assert_steps_are_the_whole_pass(sharpen(recurrent_text(RECURRENT)), [RECURRENT.width], SOURCE, VISIBLE, TARGET)
+    assert_steps_are_the_whole_pass(sharpen(compose(RECURRENT)), [RECURRENT.width], SOURCE, VISIBLE, TARGET)

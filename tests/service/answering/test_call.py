@@ -32,6 +32,11 @@ def test_of_a_bundled_model_that_is_not_served_the_command_is_said_that_makes_it
     )
 
 
+def test_of_a_bundled_model_that_attends_to_nothing_it_is_said_that_none_can_be_served():
+    words = "this one is bundled, but attends to nothing, and is not served"
+    assert said("dates-plain") == f"model: must be one of dates, digits, given another; {words}"
+
+
 @pytest.mark.parametrize("name", ["secret-words", "", "digits" * 100, "<b>digit</b>"])
 def test_of_a_name_that_is_near_to_none_nothing_more_is_said(name):
     assert said(name) == "model: must be one of dates, digits, given another"
