@@ -244,6 +244,7 @@ Three more designs have tasks of their own, on pictures with several digits or a
 
 | Design | What stands in its place |
 |---|---|
+| RNN encoder-decoder (Cho et al. 2014), sequence to sequence (Sutskever et al. 2014) | `dates-plain`, which is trained and measured but not served: it attends to nothing. [bottleneck.md](bottleneck.md) shows what that costs. |
 | ByteNet (Kalchbrenner et al. 2016) | Its decoder attends to nothing: it reads the state of the source at its own position. Its dilated convolutions are a size of the convolutional decoder, which attends (`dilations` in `model/architectures/convolutional.py`); `dates-convolutional` is trained without them. |
 | Mixture of experts (Shazeer et al. 2017) | A gate chooses a feed-forward for each token, so there is no map of tokens onto tokens. A choice of that kind among tokens is `digits-hard`. |
 | GNMT (Wu et al. 2016) | `dates-recurrent`: both are recurrent and look at the source by the attention of Bahdanau et al. (2015). GNMT has eight layers of LSTMs on each side where this has one of GRUs. |
