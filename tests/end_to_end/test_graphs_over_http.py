@@ -3,16 +3,22 @@
 import io
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from contract.input_rules import GraphRule
 from export.bundled import SOURCES
+from export.pipeline import export
+from export.tasks.graphs import graphormer_model
+from model.architectures.graphormer import GRAPHORMER_SIZES, graphormer
 from model.catalogue import bundled
 from model.methods import explanations
 from model.methods.attribution import libra
+from model.parts.heads import FirstState
 from model.vocabularies import COLOURED_NODES, LINKED_NODES, LINKING_PATHS, RELATIONS
 from tests.samples.attention_reference import assert_same
 from tests.samples.documented import Documented
@@ -30,6 +36,45 @@ TOLERANCE = 1e-5
 def client():
     with in_process(exported("graphs")) as client:
         yield client
+
+
+CONFIG = replace(GRAPHORMER_SIZES[GRAPHORMER], nodes=8, width=8, layers=1, heads=2, hidden=8)
+
+
+def embedder():
+    torch.manual_seed(0)
+    module = graphormer(CONFIG, FirstState()).eval()
+    for parameter in module.parameters():
+        parameter.data.mul_(3)
+    return module
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A service of a Graphormer whose answer is the state of its virtual node."""
+    rule = GraphRule(node_types=COLOURED_NODES, edge_types=("edge",), nodes=8, edges=20, virtual=True)
+    source = graphormer_model("vectors", embedder(), CONFIG, task="feature-extraction", graph=rule, made_by={})
+    folder = tmp_path_factory.mktemp("vectors")
+    export(source, "1", folder, without=("integrated", "relevance", "inside", "norm"))
+    with in_process(folder) as client:
+        yield client
+
+
+def test_graphs_are_embedded_and_compared_with_an_earlier_one(vectors):
+    some = [{"nodes": [1, 0, 2], "edges": [[0, 1], [1, 2]]}, {"nodes": [3], "edges": []}]
+    first, second = vectors.post("/v1/models/vectors/embed", json={"graphs": some}).json()["results"]
+    tensors = [torch.zeros(1, 1, len(one["nodes"]), len(one["nodes"]), dtype=torch.bool) for one in some]
+    tensors[0][0, 0, [0, 1, 1, 2], [1, 0, 2, 1]] = True
+    module = embedder().double()
+    for one, edges, result in zip(some, tensors, (first, second), strict=True):
+        nodes = torch.tensor([one["nodes"]])
+        assert_same(exact([result["embedding"]]), module(nodes, edges, nodes >= 0)[0], TOLERANCE)
+    options = {"method": "libra", "against": json.dumps({"id": second["id"]})}
+    (explained,) = results(vectors.get(f"/v1/attention/{first['id']}", params=options))
+    assert explained["attention"]["maps"][0]["shape"][-1] == 4
+    later = vectors.get(f"/v1/attention/{first['id']}", params={**options, "evaluate": "deletion"})
+    assert later.status_code == 422
+    assert "a type of nodes that says nothing" in later.json()["detail"]
 
 
 def graphs(name, count=3, seed=5):
