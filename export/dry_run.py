@@ -17,6 +17,8 @@ def describe(source: Source, target: Path, precision: Precision, extent: Extent)
         takes.append(f"texts of at most {text.max_tokens} tokens")
     if sound := source.sound:
         takes.append(f"sounds of at most {sound.seconds:.4g} s at {sound.rate} Hz")
+    if graph := source.graph:
+        takes.append(f"graphs of at most {graph.nodes} nodes and {graph.edges} edges")
     duration = format_time(seconds(source, extent))
     lines = {
         "model": f"{source.family} for {source.task}, in {precision}",

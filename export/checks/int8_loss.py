@@ -47,7 +47,7 @@ def read_samples(source: Source, path: Path, option: str = "--samples") -> list[
     """
     if not path.exists():
         raise CheckpointError(f"{option}: cannot be read: no such file or folder")
-    if source.sound:
+    if not (source.image or source.text):
         raise CheckpointError(f"{option}: is for models that take images or texts")
     found = (
         _images(source.image, source.attention[0].grid or (1, 1), path)

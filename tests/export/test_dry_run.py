@@ -1,5 +1,7 @@
 """An export can be described without being made."""
 
+import pytest
+
 from export.bundled import SOURCES
 from export.dry_run import describe
 from export.plan import leave_out
@@ -20,9 +22,16 @@ def test_what_would_be_made_is_said(tmp_path):
     assert said["would go"] == f"to {tmp_path / 'pair/1'}"
 
 
-def test_of_sounds_the_longest_is_said(tmp_path):
-    lines = describe(SOURCES["spoken-tera"](), tmp_path, "fp32", "usual").splitlines()
-    assert "  takes     sounds of at most 3 s at 8000 Hz" in lines
+@pytest.mark.parametrize(
+    ("name", "takes"),
+    [
+        ("spoken-tera", "sounds of at most 3 s at 8000 Hz"),
+        ("graphs-gtn", "graphs of at most 128 nodes and 2048 edges"),
+    ],
+)
+def test_the_largest_sounds_and_graphs_are_said(tmp_path, name, takes):
+    lines = describe(SOURCES[name](), tmp_path, "fp32", "usual").splitlines()
+    assert f"  takes     {takes}" in lines
 
 
 def test_an_artifact_that_would_be_replaced_is_told(tmp_path):
