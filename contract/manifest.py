@@ -29,7 +29,17 @@ Task = Literal[
 ]
 
 Role = Literal[
-    "predict", "attention", "relevance", "libra", "integrated", "inside", "hear", "encode", "decode", "align"
+    "predict",
+    "attention",
+    "relevance",
+    "libra",
+    "integrated",
+    "inside",
+    "saliency",
+    "hear",
+    "encode",
+    "decode",
+    "align",
 ]
 
 Sort = Literal["encoder", "decoder", "cross"]
@@ -41,7 +51,7 @@ Scales = Literal["row", "input", "fixed"]
 
 Scores = Literal["softmax", "sigmoid", "identity"]
 
-Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts"]
+Method = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts", "saliency"]
 
 GradientMethod = Literal["relevance", "libra", "integrated"]
 """The methods that explain a score, each by a graph of its own, whose role has the name of the method."""
@@ -58,6 +68,9 @@ GRAPH_METHODS = ("raw", "rollout", "norm")
 
 STATE_METHODS: tuple[Method, ...] = ("similar", "parts")
 """The methods that compare the states of tokens; the attention graph returns those after the layers `<kind>.after`."""
+
+SALIENCY: Literal["saliency"] = "saliency"
+"""The method that is of a picture alone, whatever its model makes of it, and the role of its graph."""
 
 BASELINE = "baseline."
 """The prefix of the names of an integrated graph's inputs that hold the baseline."""
@@ -173,6 +186,9 @@ class Kind(Part):
     the tokens or pixels of the baseline as `baseline.<input>`, the weight of its states `blank` (batch), 0 for states
     of zeros, and the `point` (batch) from 0 to 1; it returns `<kind>` (batch, key): gradient times difference, summed
     over channels, or 0 where every row's point is an end, 0 or 1; and the `score` (batch).
+
+    The saliency graph takes pixels, and how much of them is `shown`, as far as the model does. It returns `<kind>`
+    (batch, key) of one kind, 0 for tokens that are no patches.
 
     The inside graph is there where all attention is of scaled products (Vaswani et al. 2017). It takes `<kind>.layers`,
     and the positions of one `query` (batch) and one `key` (batch). For each head and layer it returns the vectors

@@ -15,7 +15,7 @@ import onnx
 from torch import Tensor
 
 from contract.contrast import Contrast
-from contract.manifest import Omissible, Scales
+from contract.manifest import SALIENCY, Omissible, Scales
 from export.checks.int8_loss import draw_samples, read_samples
 from export.checks.trials import Extent, rounds_of
 from export.cost import announce
@@ -36,6 +36,7 @@ from export.graphs.lowering.masks import add_masks
 from export.graphs.lowering.top_k import with_top_k, without_top_k
 from export.graphs.maps.attention_graph import attention_graph
 from export.graphs.maps.inside import inside_graph
+from export.graphs.maps.saliency import saliency_graph
 from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
 from export.pack import GraphWriter, pair_of, replace_folders, write_manifest
 from export.plan import HALF_DTYPES, Plan, Precision, Source, leave_out
@@ -219,6 +220,9 @@ def write_graphs(
     bases: dict[Precision, onnx.ModelProto] = {}
     for plan in source.plans:
         own = source.precision_of(plan.role, precision)
+        if plan.role == SALIENCY:  # which is of no model
+            graphs.write(plan.role, saliency_graph(plan, opset))
+            continue
         if own not in bases:
             name = f"base in {own}" if bases else "base"
             base = _trace_graph(source.base, source, own, opset, name, source.scales or "row", calibration)

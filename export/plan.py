@@ -18,6 +18,7 @@ from contract.generation import Generation
 from contract.input_rules import EDGES, ImageRule, Inputs, Rule
 from contract.manifest import (
     GRADIENT_METHODS,
+    SALIENCY,
     SHOWN,
     STATE_METHODS,
     Dtype,
@@ -54,7 +55,7 @@ TORCH_DTYPES = {
 
 Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
 
-OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod), *STATE_METHODS)
+OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod), *STATE_METHODS, SALIENCY)
 """The methods that an artifact can be made without."""
 
 OMISSIBLE: tuple[Omissible, ...] = (*OPTIONAL_METHODS, "inside")
@@ -202,7 +203,9 @@ class Source(Inputs):
     """The content of `target_tokenizer.json`, if targets have a tokenizer of their own."""
 
     def precision_of(self, role: Role, precision: Precision) -> Precision:
-        """Return the precision of a role's graph in an artifact of that precision."""
+        """Return the precision of a role's graph in an artifact of that precision; saliency has no weights."""
+        if role == SALIENCY:
+            return "fp32"
         return self.explained if self.explained and role in get_args(GradientMethod) else precision
 
     def plan(self, role: Role) -> Plan:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from contract.generation import GENERATING
-from contract.manifest import GRADIENT_METHODS, STATE_METHODS, GradientMethod, Role
+from contract.manifest import GRADIENT_METHODS, SALIENCY, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     Array,
     Ledger,
@@ -40,6 +40,7 @@ from export.checks.reference import (
 from export.checks.score_reference import draw_targets, explain, identity_keys
 from export.checks.trials import SEEDS, Extent, Round, Trial, rounds_of
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
+from export.checks.verify_saliency import verify_saliency
 from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source
 from export.traced.base import Observed, Traced
@@ -116,11 +117,12 @@ def _verify(
     rounds = rounds_of(source, extent)
     with in_float64(source.traced) as exact:
         _verify_derived_graphs(_DerivedGraphs(source, exact, rounds, ledger), open_session, step)
-    for role in GENERATING:
+    for role in (*GENERATING, SALIENCY):
         for plan in source.plans:
             if plan.role == role:
+                check = verify_saliency if role == SALIENCY else functools.partial(verify_traced_graph, source)
                 with step(role) as ledger.doing:
-                    verify_traced_graph(source, plan, open_session(plan.role), rounds, ledger)
+                    check(plan, open_session(plan.role), rounds, ledger)
     if source.generation:
         with step("cached") as ledger.doing:
             compare_cached_with_uncached(source, source.generation, open_session, rounds[-1][-1], ledger)

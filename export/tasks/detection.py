@@ -6,7 +6,15 @@ from contract.detection import Detection
 from contract.input_rules import ImageRule
 from contract.manifest import BOXES, GRADIENT_METHODS, IMAGE_VISIBLE, LOGITS, SHOWN, Port, Scores
 from export.plan import Source
-from export.tasks.ports import attention_kind, base_plan, derived_plans, encoder_kind, float_port
+from export.tasks.ports import (
+    attention_kind,
+    base_plan,
+    derived_plans,
+    encoder_kind,
+    float_port,
+    in_colour,
+    saliency_plans,
+)
 from export.traced.base import Traced
 from export.traced.detection import TracedDetector, TracedYolos
 from export.traced.images import Normalize
@@ -42,7 +50,7 @@ def object_detector(
         attention_kind("decoder", own, decoder.layers, decoder.heads, "object", "object", "relevance"),
         attention_kind("cross", cross, decoder.layers, decoder.heads, "object", "image", *GRADIENT_METHODS),
     )
-    kinds = (kinds[0].model_copy(update=over), kinds[1], kinds[2].model_copy(update=over))
+    kinds = (kinds[0].model_copy(update=over), kinds[1], in_colour(kinds[2].model_copy(update=over), rule))
     sizes = {"image": rows * columns, "object": config.objects}
     visible = Port(name=IMAGE_VISIBLE, dtype="bool", axes=("batch", rows * columns))
     traced = TracedDetector(model, kinds, Normalize(rule.mean, rule.std), config.classes, padded=padded)
@@ -65,7 +73,7 @@ def sequence_detector(
     It looks at what stands beside an image that was fitted in, as it was trained to.
     """
     kind = encoder_kind(config.layers, config.heads, "image", config.prefix, config.grid)
-    kind = kind.model_copy(update={"suffix": config.objects})
+    kind = in_colour(kind.model_copy(update={"suffix": config.objects}), rule)
     traced = TracedYolos(model, (kind,), Normalize(rule.mean, rule.std), config.classes)
     said = {"name": name, "family": family, "labels": labels, "made_by": made_by, "scores": "softmax"}
     return _source(traced, config, rule, (SHOWN_PORT,), {"image": config.tokens}, **said)
@@ -96,7 +104,7 @@ def _source(
         inputs=(rule,),
         traced=traced,
         base=base,
-        plans=derived_plans(traced, base, sizes),
+        plans=(*derived_plans(traced, base, sizes), *saliency_plans(traced, base, rule)),
         attention=traced.kinds,
         detection=Detection(objects=config.objects),
         traced_at={"batch": 4},

@@ -6,7 +6,15 @@ from typing import Any
 from contract.input_rules import ImageRule
 from contract.manifest import POOL, Kind, Method, Port, Scores, Task
 from export.plan import Plan, Source
-from export.tasks.ports import answer_port, attention_kind, base_plan, derived_plans, encoder_kind
+from export.tasks.ports import (
+    answer_port,
+    attention_kind,
+    base_plan,
+    derived_plans,
+    encoder_kind,
+    in_colour,
+    saliency_plans,
+)
 from export.traced.images import AxialViT, Normalize, TracedPooledViT, TracedViT
 from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT, ViTConfig
@@ -30,7 +38,7 @@ def image_model(
     scores: Scores = "softmax",
 ) -> Source:
     """Plan the graphs of a ViT that classifies images or embeds them."""
-    kinds: tuple[Kind, ...] = (_vit_kind(model, config),)
+    kinds: tuple[Kind, ...] = (in_colour(_vit_kind(model, config), rule),)
     tokens = config.prefix + config.grid[0] * config.grid[1]
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = answer_port(model, task, "batch")
@@ -52,7 +60,7 @@ def image_model(
         base=base,
         plans=tuple(
             answer_along_lines(plan, traced) if plan.role == "predict" and tokens >= LINES_PAY_FROM else plan
-            for plan in derived_plans(traced, base, sizes)
+            for plan in (*derived_plans(traced, base, sizes), *saliency_plans(traced, base, rule))
         ),
         attention=kinds,
         made_by=made_by,

@@ -4,11 +4,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from contract.input_rules import NODES
+from contract.input_rules import NODES, ImageRule
 from contract.manifest import (
     BASELINE,
     GRADIENT_METHODS,
     INSIDE,
+    SALIENCY,
+    SHOWN,
     STATE_METHODS,
     GradientMethod,
     Kind,
@@ -19,12 +21,14 @@ from contract.manifest import (
 )
 from export.plan import Plan, UpperBounds
 from export.traced.base import Traced
+from export.traced.images import SalientCells
 from model.architectures.graph_transformer_network import GraphTransformerNetwork
 from model.architectures.graphormer import Graphormer
 from model.architectures.speech_encoder import SpeechEncoder
 from model.architectures.text_encoder import TextEncoder
 from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT
+from model.methods.saliency import scales_of
 
 MAX_VERIFIED_TOKENS = 64
 """The longest texts at which maps are verified. Predictions are also verified once at the longest that there are."""
@@ -178,6 +182,23 @@ def _inside_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:
         outputs += [float_port(f"{name}.{what}", "batch", kind.heads, layers, axis) for what, axis in last.items()]
     inputs = (*base.inputs, *controls)
     return Plan("inside", traced, inputs, tuple(outputs), base.attentions, base.upper_bounds, answers=0)
+
+
+def saliency_plans(traced: Traced, base: Plan, rule: ImageRule) -> tuple[Plan, ...]:
+    """Plan the graph of what stands out in a picture, if a kind has that method."""
+    kind = next((one for one in traced.kinds if SALIENCY in one.methods), None)
+    if kind is None:
+        return ()
+    inputs = tuple(port for port in base.inputs if port.name in ("pixels", SHOWN))
+    outputs = (float_port(kind.name, "batch", kind.length),)
+    return (Plan(SALIENCY, SalientCells(rule, kind), inputs, outputs, attentions=0, answers=0),)
+
+
+def in_colour(kind: Kind, rule: ImageRule) -> Kind:
+    """Return a kind with the method `saliency`, if pictures have three channels and are large enough."""
+    if rule.channels == 1 or not scales_of(rule.height, rule.width):
+        return kind
+    return kind.model_copy(update={"methods": (*kind.methods, SALIENCY)})
 
 
 def _score_controls(base: Plan) -> list[Port]:

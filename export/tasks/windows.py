@@ -5,7 +5,15 @@ from typing import Any
 from contract.input_rules import ImageRule
 from contract.manifest import GRADIENT_METHODS, Kind, Port, Scores, Task, Window
 from export.plan import Source
-from export.tasks.ports import EMBEDDINGS, attention_kind, base_plan, derived_plans, float_port
+from export.tasks.ports import (
+    EMBEDDINGS,
+    attention_kind,
+    base_plan,
+    derived_plans,
+    float_port,
+    in_colour,
+    saliency_plans,
+)
 from export.traced.images import Normalize
 from export.traced.windows import TracedSwin
 from model.architectures.swin import Swin, SwinConfig
@@ -27,7 +35,8 @@ def windowed_image_model(
 
     The kinds are `stage1` and so on. Rollout and relevance of a later stage are carried to the tokens of the first.
     """
-    kinds = tuple(_kind_of_stage(config, stage) for stage in range(len(config.depths)))
+    first, *others = (_kind_of_stage(config, stage) for stage in range(len(config.depths)))
+    kinds = (in_colour(first, rule), *others)
     pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     answer = float_port(EMBEDDINGS if task == "feature-extraction" else "logits", "batch", model.width)
     sizes = {kind.key: kind.length for kind in kinds}
@@ -42,7 +51,7 @@ def windowed_image_model(
         inputs=(rule,),
         traced=traced,
         base=base,
-        plans=derived_plans(traced, base, sizes),
+        plans=(*derived_plans(traced, base, sizes), *saliency_plans(traced, base, rule)),
         attention=kinds,
         made_by=made_by,
         traced_at={"batch": 4},

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from contract.input_rules import ImageRule
 from contract.manifest import Kind
 from export.traced.base import Observed, Traced, values_of
 from model.architectures.two_towers import PooledViT
 from model.architectures.vit import ViT
+from model.methods.saliency import Saliency
 from model.parts.attention import Context, KeyValue
 from model.parts.attention_variants import along_lines
 from model.parts.cache import recording
@@ -70,6 +72,21 @@ class TracedPooledViT(Traced):
         recalls = [recording(own)] * len(self.model.encoder.blocks)
         answer, maps = self.model(self.normalize(*inputs), recalls, Context(recall=recording(fed)))
         return Observed(answer, self.by_kind(maps), [values_of(own), values_of(fed)])
+
+
+class SalientCells(nn.Module):
+    """The saliency of a picture in float64, by the tokens of a kind of attention: 0 for those that are no patches."""
+
+    def __init__(self, rule: ImageRule, kind: Kind) -> None:
+        super().__init__()
+        assert kind.grid is not None  # noqa: S101 # of patches
+        self.saliency = Saliency(rule.height, rule.width, kind.grid)
+        self.beside = kind.prefix, kind.suffix
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor]:
+        """Take pixels (batch, height, width, channels), uint8, as they are before normalization, and what is shown."""
+        pixels, *shown = inputs
+        return (nn.functional.pad(self.saliency(pixels.permute(0, 3, 1, 2).double(), *shown), self.beside),)
 
 
 class AxialViT(nn.Module):
