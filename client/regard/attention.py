@@ -12,7 +12,9 @@ from regard.errors import BadInput
 from regard.heat import Box, scaled, spread
 from regard.objects import Detected
 
-Method: TypeAlias = Literal["raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts", "best"]
+Method: TypeAlias = Literal[
+    "raw", "rollout", "norm", "relevance", "libra", "integrated", "similar", "parts", "saliency", "best"
+]
 """How maps are computed; the service's docs/attention.md says which to take for which question."""
 KindName: TypeAlias = str
 Indices: TypeAlias = int | Sequence[int] | str

@@ -153,6 +153,8 @@ def _row_title(answer: AttentionAnswer, one: AttentionMap, head: int, position: 
 
 def _title(answer: AttentionAnswer, one: AttentionMap, head: int) -> str:
     heads, layer = one.entry["heads"], one.entry["layer"]
+    if answer.query.rules.by_picture:
+        return answer.query.method
     if answer.query.by_states:
         return f"{answer.query.method}, layer {layer}"
     if not answer.query.by_gradient:

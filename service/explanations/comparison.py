@@ -44,7 +44,7 @@ def compared(
             asked = query.options.target if target is None else (target,)
             against = {"against": query.options.against} if "against" in query.options.model_fields_set else {}
             options = options.model_copy(update={"target": asked, **against})
-        elif query.explains in OF_PLACES:  # whose own row is among them
+        elif query.explains in OF_PLACES and not METHODS[method].rowless:  # whose own row is among them
             options = options.model_copy(update={"queries": "all"})
         resolved = replace(resolve(options), kept=query.kept)
         (one,) = resolved.kinds

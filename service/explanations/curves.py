@@ -18,7 +18,7 @@ Point: TypeAlias = tuple[float, float]
 
 COLOURS: dict[Method, str] = {
     "raw": "#56b4e9", "rollout": "#e69f00", "norm": "#cc79a7", "relevance": "#009e73", "libra": "#d55e00",
-    "integrated": "#0072b2",
+    "integrated": "#0072b2", "saliency": "#000000",
 }  # fmt: skip
 """Of Okabe & Ito (2008), which colour-blind people can tell apart."""
 RANDOM_COLOUR = "#6b757d"

@@ -5,7 +5,7 @@ weighs it by the vectors that it multiplies (Kobayashi et al. 2020, arXiv 2004.1
 gradient of one class or token (Chefer et al. 2021, arXiv 2103.15679). `libra` and `integrated` give each token a
 signed share of a score, by a balanced gradient (Mehri et al., CVPR 2025), or by one that is integrated along a path
 from a baseline (Sundararajan et al. 2017, arXiv 1703.01365). `similar` and `parts` explain no answer: they compare the
-states of tokens (`service/explanations/states.py`).
+states of tokens (`service/explanations/states.py`). `saliency` is of the picture alone (Itti, Koch & Niebur 1998).
 """
 
 from dataclasses import dataclass
@@ -31,6 +31,8 @@ class MethodRules:
     """True if it explains a score, by a graph of its own."""
     by_states: bool = False
     """True if it compares the states of tokens, of one input or of two, and explains no answer."""
+    by_picture: bool = False
+    """True if it says what stands out in a picture, whatever the model makes of it, by a graph of its own."""
     numbers: int = 1
     """How many numbers a map has of each row and column."""
     signed: bool = False
@@ -47,6 +49,8 @@ class MethodRules:
     """True if it integrates along a path from a baseline, in steps."""
     above_one: bool = False
     """True if values of weights from 0 to 1 may be larger than 1."""
+    why_not_heads: str = "is of the sum over all heads"
+    """Why no heads may be named."""
     why_not_layers: str | None = None
     """Why no layers may be named, of whichever model."""
     why_not_layers_of_several: str = "is of the input"
@@ -57,12 +61,19 @@ class MethodRules:
     @property
     def of_weights(self) -> bool:
         """True if the attention graph makes the maps, of weights."""
-        return not self.by_gradient and not self.by_states
+        return not self.by_gradient and not self.by_states and not self.by_picture
+
+    @property
+    def rowless(self) -> bool:
+        """True if a map has one row, which is of the whole picture, of no token."""
+        return self.numbers > 1 or self.by_picture
 
 
 DEPTH = Fraction(2, 3)
 """The states of a DINOv2 say best where a part is after two thirds of its layers; the last ones say rather what it is
 (docs/quality.md)."""
+
+NO_HEADS = "compares states, which have none"
 
 METHODS: dict[Method, MethodRules] = {
     "raw": MethodRules((-1,), by_layer=True, heads="any", weights=True),
@@ -114,6 +125,7 @@ METHODS: dict[Method, MethodRules] = {
         heads="none",
         by_states=True,
         above_one=True,
+        why_not_heads=NO_HEADS,
         why_not_served="needs an encoder alone, whose tokens all see one another, not in windows",
     ),
     "parts": MethodRules(
@@ -122,6 +134,16 @@ METHODS: dict[Method, MethodRules] = {
         heads="none",
         by_states=True,
         numbers=COLOURS,
+        why_not_heads=NO_HEADS,
         why_not_served="needs the patches of an image, and an encoder alone, whose tokens all see one another",
+    ),
+    "saliency": MethodRules(
+        "all",
+        by_layer=False,
+        heads="none",
+        by_picture=True,
+        why_not_heads="is of the picture, which has none",
+        why_not_layers="saliency is of the picture, which has none, leave it out",
+        why_not_served="needs pictures of three channels, of 17 pixels a side or more",
     ),
 }

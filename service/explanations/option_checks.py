@@ -22,13 +22,9 @@ def heads_of(options: AttentionOptions, method: Method, rules: MethodRules) -> I
         heads = options.fusion
     if rules.heads == "fused" and not _is_fusion(heads or "mean"):
         raise Unacceptable(f"heads: {method} fuses them, by mean, max or min")
-    if rules.heads == "none":
+    if rules.heads in ("none", "sum"):
         if heads is not None:
-            raise Unacceptable(f"heads: {method} compares states, which have none, leave it out")
-        return "sum"
-    if rules.heads == "sum":
-        if heads is not None:
-            raise Unacceptable(f"heads: {method} is of the sum over all heads, leave it out")
+            raise Unacceptable(f"heads: {method} {rules.why_not_heads}, leave it out")
         return "sum"
     if rules.heads == "mean" and heads not in (None, "mean"):
         raise Unacceptable(f"heads: {method} is the mean over heads, leave it out")
@@ -54,13 +50,14 @@ def check_layers_and_rows(options: AttentionOptions, method: Method, manifest: M
         raise Unacceptable("discard: is of maps of all tokens, and those of this model look around in windows")
     if options.start_layer is not None and options.layers is not None:
         raise Unacceptable("start_layer: says what layers does, give one of them")
+    if options.layers is not None and rules.why_not_layers:
+        raise Unacceptable(f"layers: {rules.why_not_layers}")
+    if options.queries is not None and rules.by_picture:
+        raise Unacceptable(f"queries: {method} has one row, of the whole picture, leave it out")
     if not rules.by_gradient:
         return
-    if options.layers is not None:
-        if rules.why_not_layers:
-            raise Unacceptable(f"layers: {rules.why_not_layers}")
-        if len(manifest.attention) > 1:
-            raise Unacceptable(f"layers: {method} of several kinds of attention {rules.why_not_layers_of_several}")
+    if options.layers is not None and len(manifest.attention) > 1:
+        raise Unacceptable(f"layers: {method} of several kinds of attention {rules.why_not_layers_of_several}")
     if options.queries is not None:
         if explains(manifest) in OF_PLACES:
             raise Unacceptable("queries: are the targets' own; choose them by target")

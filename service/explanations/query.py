@@ -180,7 +180,7 @@ class AttentionQuery:
         """Return how many rows a map has at most: those asked for, or one for what is explained."""
         if self.by_gradient and (self.explains in OF_PLACES or self.summarized):
             return 1
-        if self.rules.numbers > 1:
+        if self.rules.rowless:
             return 1
         count = len(one.rows(lengths[one.kind.query]))
         return min(count, self.found.top_k) if one.queries == "found" else count
@@ -322,7 +322,7 @@ def is_of(kind: Kind, evaluated: Kind) -> bool:
 
 def has_one_row(query: AttentionQuery, one: KindQuery) -> bool:
     """Return whether one row of a map explains what is evaluated: a token's, a class token's, or the only one."""
-    if query.explains in OF_PLACES or query.summarized or one.queries in ("cls", "mean"):
+    if query.rules.rowless or query.explains in OF_PLACES or query.summarized or one.queries in ("cls", "mean"):
         return True
     if one.kind.length:
         return len(one.rows(one.kind.length)) == 1
@@ -346,7 +346,7 @@ def _kind_query(
         kind,
         chosen if rules.by_layer else tuple(sorted(chosen)),
         heads if isinstance(heads, str) and heads != "all" else tuple(select("heads", heads, kind.heads)),
-        rows_of(kind, options.queries or "all" if rules.by_states else options.queries),
+        rows_of(kind, options.queries or "all" if rules.by_states or rules.rowless else options.queries),
     )
 
 

@@ -40,7 +40,7 @@ class AttentionOptions(Options):
     queries: Annotated[Any, read_indices("all", "cls", "mean", "found")] = Field(
         None,
         description="rows; of a detector those of the objects that are found; else cls, that of the class token; else, "
-        "of an image, the mean of all; else all, as for similar",
+        "of an image, the mean of all; else all, as for similar. parts and saliency have one row",
     )
     target: Annotated[Any, read_targets()] = Field(
         None,

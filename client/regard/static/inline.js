@@ -222,10 +222,14 @@ libra: 'Each token’s share of a score, for (red) or against (blue) it, by bala
 integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
 similar: 'How like each part is to the one that is pointed at: the cosine of their states, less the mean of all.',
 parts: 'What the parts are: the three principal components of their states, as colours (Oquab et al. 2023).',
+saliency: 'What stands out in light, colour and orientation, whatever the model makes of it (Itti et al. 1998).',
 }
 
 
 const STATES = ['similar', 'parts']
+
+
+const PICTURE = 'saliency'
 
 
 const EXPLAINS = ['relevance', 'libra', 'integrated']
@@ -289,7 +293,7 @@ inside: 'How a head computes one weight: query times key, softmax, and what it t
 order: 'Heads of low entropy look at one place, those of high entropy everywhere.',
 }
 
-return { TOUCH, NOTHING, METHODS, STATES, EXPLAINS, RATHER, SORTS, wordsOf, ORDERS, FIGURES, TERMS }
+return { TOUCH, NOTHING, METHODS, STATES, PICTURE, EXPLAINS, RATHER, SORTS, wordsOf, ORDERS, FIGURES, TERMS }
 })()
 const $tables_js = (() => {
 
@@ -2541,7 +2545,7 @@ ${below}`
 
 return { EveryHead }
 })($heads_js, $preact_js, $select_js, $values_js, $words_js)
-const $selection_js = (({ GENERATION }, { taskOf }, { range }, { EXPLAINS, STATES }) => {
+const $selection_js = (({ GENERATION }, { taskOf }, { range }, { EXPLAINS, PICTURE, STATES }) => {
 
 
 
@@ -2689,7 +2693,7 @@ const firstLayerOf = (kind, selection) => Math.min(Number(selection.first), laye
 
 function layersOf(model, method) {
 const through = method === 'rollout' || method === 'relevance'
-const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
+const fixed = method === PICTURE || (EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds))
 return { through, fixed }
 }
 
@@ -2785,6 +2789,7 @@ if (['max', 'min'].includes(selection.heads)) options.heads = selection.heads
 }
 if (kind.query === 'frame') options.pool = MOST_FRAMES
 const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
+if (method === PICTURE) return options
 if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
 if (!explains) {
 if (patch) options.queries = kind.prefix + pinnedOf(selection)

@@ -171,8 +171,10 @@ class Map(Part):
     kind: Kind
     layer: int | None = Field(description="null where layers are joined")
     layers: list[int] | None = Field(None, description="those that are joined")
-    heads: Literal["mean", "max", "min", "sum"] | list[int] | None = Field(description="null where states are compared")
-    queries: None = Field(None, description="where one row stands for the whole answer")
+    heads: Literal["mean", "max", "min", "sum"] | list[int] | None = Field(
+        description="null of similar, parts and saliency"
+    )
+    queries: None = Field(None, description="where one row stands for the whole answer, or the whole picture")
     rows: list[int] | None = Field(None, description="of a text with some of the rows: which tokens they stand for")
     normalized: bool = Field(description="true if each row sums to one")
     signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")

@@ -21,6 +21,7 @@ from service.repository.explaining.gradients import (
     maps_of_tokens,
     parts_of,
 )
+from service.repository.explaining.saliency import find_salient
 from service.repository.explaining.states import compare_states
 from service.repository.explaining.subjects import evaluation_of, generated, predicted
 from service.repository.models.generator import Generator
@@ -91,6 +92,8 @@ async def explain(
         result = AttentionResult(prediction, maps, diagnostics)
     else:
         result = await served.attend(item, query, caller)
+    if query.rules.by_picture:
+        result = replace(result, maps=await find_salient(served, item, query, caller))
     opposite = None
     if query.by_states:
         others = [(other.item, other.states)] if other else []

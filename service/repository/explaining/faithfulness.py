@@ -65,7 +65,8 @@ class Subject:
         if len(own) != 1 or len(own[0].values) != 1:
             raise Unacceptable(ONE_ROW)
         ((rows,), positions) = own[0].values, own[0].rows or ()
-        explaining = [row for row in range(len(rows)) if self.position is None or positions[row] == self.position]
+        whole = self.position is None or own[0].rows is None
+        explaining = [row for row in range(len(rows)) if whole or positions[row] == self.position]
         if len(explaining) != 1:
             raise Unacceptable(ONE_ROW)
         (row,) = explaining

@@ -13,6 +13,7 @@ from contract.manifest import (
     GRADIENT_METHODS,
     INSIDE,
     LOGITS,
+    SALIENCY,
     GradientMethod,
     Graph,
     Kind,
@@ -80,6 +81,7 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     for method in GRADIENT_METHODS:
         yield from _faults_of_method(manifest, method)
     yield from _faults_of_inside(manifest)
+    yield from _faults_of_saliency(manifest)
     if manifest.best and not any(manifest.best.method in kind.methods for kind in manifest.attention):
         yield f"must have a best method that some kind has, given {manifest.best.method}"
     yield from _faults_of_tokens(_tokens_of_sources(manifest), width)
@@ -131,6 +133,14 @@ def _faults_of_inside(manifest: Manifest) -> Iterator[str]:
     returned = {f"{kind}.{what}" for kind in kinds for what in INSIDE}
     if not controls <= {port.name for port in graph.inputs} or returned != {port.name for port in graph.outputs}:
         yield "must have an inside graph of every kind of attention, given another"
+
+
+def _faults_of_saliency(manifest: Manifest) -> Iterator[str]:
+    """The saliency graph is there exactly if one kind has the method, of whose keys it returns a number each."""
+    kinds = [str(kind.name) for kind in manifest.attention if SALIENCY in kind.methods]
+    graph = manifest.graphs.get(SALIENCY)
+    if kinds != ([port.name for port in graph.outputs] if graph else []) or len(kinds) > 1:
+        yield f"must have {SALIENCY} of the one kind that its graph returns, given others"
 
 
 def _tokens_of_sources(manifest: Manifest) -> dict[str, int]:

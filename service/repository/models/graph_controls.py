@@ -67,7 +67,7 @@ def controls_of(query: AttentionQuery, lengths: Mapping[str, int]) -> GraphContr
 
     Raises Unacceptable for rows that it does not have.
     """
-    asked = {one.kind.name: one for one in query.kinds if not query.by_gradient}
+    asked = {one.kind.name: one for one in query.kinds if query.rules.of_weights or query.by_states}
     method = query.method if query.rules.of_weights else "raw"
     heads = query.kinds[0].heads
     fused = isinstance(heads, str)

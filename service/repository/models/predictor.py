@@ -66,8 +66,7 @@ class Predictor(ServedModel):
         """
         if query is None:
             return self.prediction_budget, sum(cost_of(one) for one in lengths)
-        of_states = query.by_gradient or query.by_states
-        size = self.footprint.gradient if of_states else self.footprint.maps
+        size = self.footprint.maps if query.rules.of_weights else self.footprint.gradient
         counts = runs or [1] * len(lengths)
         return self.attention_budget, sum(size(one) * count for one, count in zip(lengths, counts, strict=True))
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.artifact import MANIFEST, Artifact
-from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, Manifest, Role, Task
+from contract.manifest import GRADIENT_METHODS, IMAGE_VISIBLE, SALIENCY, Manifest, Role, Task
 from service.arrays import Array, crop, padded
 from service.batching.admission import Backlog, Budget
 from service.batching.batcher import Lane, bucket_of
@@ -106,8 +106,9 @@ class ServedModel(Paired):
         self.settings = settings
         check_graphs(artifact, self.roles)
         self.gradient_methods = [method for method in GRADIENT_METHODS if method in artifact.manifest.graphs]
-        inside: list[Role] = ["inside"] if "inside" in artifact.manifest.graphs else []
-        self.explaining: list[Role] = [*self.gradient_methods, *inside]
+        beside: tuple[Role, ...] = ("inside", SALIENCY)
+        apart = (role for role in beside if role in artifact.manifest.graphs)
+        self.explaining: list[Role] = [*self.gradient_methods, *apart]
         """The graphs of their own that it has, beside that of attention, each of which has a lane."""
         self.sessions = open_sessions(artifact, (*self.roles, *self.explaining), device, settings)
         check_manifest(artifact, self.sessions)

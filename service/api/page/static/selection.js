@@ -1,7 +1,7 @@
 import { GENERATION } from './generation.js'
 import { taskOf } from './tasks.js'
 import { range } from './values.js'
-import { EXPLAINS, STATES } from './words.js'
+import { EXPLAINS, PICTURE, STATES } from './words.js'
 
 const MOST_FRAMES = 256 // of a sound that looks at itself: it has thousands, which are asked for in blocks
 const MOST_EXACT = 700 // patches: the likeness of more to one another is asked for in bytes
@@ -145,7 +145,7 @@ export const firstLayerOf = (kind, selection) => Math.min(Number(selection.first
 /** Return whether a method follows the layers up to one, and whether a layer can be chosen for it. */
 export function layersOf(model, method) {
   const through = method === 'rollout' || method === 'relevance'
-  const fixed = EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds)
+  const fixed = method === PICTURE || (EXPLAINS.includes(method) && (!through || 'cross' in model.attention.kinds))
   return { through, fixed }
 }
 
@@ -241,6 +241,7 @@ export function optionsOf(model, selection) {
   }
   if (kind.query === 'frame') options.pool = MOST_FRAMES
   const patch = image && !speaks && selection.row !== '' && !carriedOf(model, kind, method)
+  if (method === PICTURE) return options
   if (STATES.includes(method)) return { ...options, ...ofStates(model, kind, method, selection) }
   if (!explains) {
     if (patch) options.queries = kind.prefix + pinnedOf(selection)

@@ -19,10 +19,14 @@ export const METHODS = {
   integrated: 'Each token’s share of a score, along a path from an empty input (Sundararajan et al. 2017).',
   similar: 'How like each part is to the one that is pointed at: the cosine of their states, less the mean of all.',
   parts: 'What the parts are: the three principal components of their states, as colours (Oquab et al. 2023).',
+  saliency: 'What stands out in light, colour and orientation, whatever the model makes of it (Itti et al. 1998).',
 }
 
 /** Methods that compare the states of tokens, and explain nothing. */
 export const STATES = ['similar', 'parts']
+
+/** The method that is of the picture alone: it has no layers and no rows. */
+export const PICTURE = 'saliency'
 
 /** Methods that explain a score. */
 export const EXPLAINS = ['relevance', 'libra', 'integrated']
