@@ -12,7 +12,21 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.quality import cost, images, judge, labels, matches, objects, page, photos, ranks, sounds, tags, texts
+from benchmarks.quality import (
+    cost,
+    images,
+    judge,
+    labels,
+    matches,
+    objects,
+    page,
+    photos,
+    ranks,
+    salient,
+    sounds,
+    tags,
+    texts,
+)
 from export.bundled import SOURCES
 from export.errors import CheckpointError
 from export.plan import Source
@@ -64,6 +78,7 @@ PARTS: dict[str, Callable[[], dict | None]] = {
     "captions": lambda: images.caption_table(report),
     "objects": lambda: objects.object_table(SOURCES["scenes-detr"](), SPOTS, report),
     "labels": lambda: labels.label_tables(TRAINED, LABELLED, report),
+    "saliency": lambda: salient.salient_table(SPOTS, LABELLED, report),
     "reversal": lambda: texts.reversal_table(SEEDS, report),
     "dates": lambda: aligned("dates"),
     "dates-clm": lambda: aligned("dates-clm"),

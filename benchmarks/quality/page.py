@@ -42,6 +42,7 @@ def written(results: Mapping[str, Any]) -> str:
         name.replace("-", "_"): table(results[name]) if name in results else NOT_MEASURED
         for name, table in tables.items()
     }
+    made["saliency"] = salient(results) if SALIENT.keys() <= results.keys() else NOT_MEASURED
     made["random_weights"] = random_weights(results)
     made["dates"] = alignment({name: results[name] for name in DATES if name in results})
     made["layers"] = layers(results["dates"]["layers"]) if "dates" in results else NOT_MEASURED
@@ -226,6 +227,30 @@ def labels(found: Mapping[str, Any]) -> str:
     ]
     pointing = table(["", *(f"{name}: *{one}*, {score}" for name, score, one in columns)], rows)
     return f"{table(head, asked)}\n\n{pointing}"
+
+
+SALIENT: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "objects": lambda found: {"scenes-detr": found["methods"]},
+    "labels": lambda found: {"scenes-clip": {method: own["alone"] for method, own in found["with"]["methods"].items()}},
+    "saliency": dict,
+}
+"""The parts that saliency is compared in, and what methods are worth on each of their models."""
+
+
+def salient(results: Mapping[str, Any]) -> str:
+    """Return how well saliency points, and each method on the same pictures."""
+    columns: dict[str, dict[str, Any]] = {}
+    for part, of_models in SALIENT.items():
+        for name, own in of_models(results[part]).items():
+            columns.setdefault(name, {}).update(own)
+
+    def cell(own: Mapping[str, Any] | None) -> str:
+        return "" if own is None else f"{own['pointing']:.3f}; {own['mass']:.2f}"
+
+    some = [method for method in (*METHODS, "random") if any(method in own for own in columns.values())]
+    rows = [[named(method), *(cell(own.get(method)) for own in columns.values())] for method in ("saliency", *some)]
+    head = [f"`{name}` ({own['saliency']['count']})" for name, own in columns.items()]
+    return table(["*pointing*; *mass*", *head], rows)
 
 
 LABEL_COLUMNS = (("alone", "pointing"), ("against the other", "pointing"), ("against the other", "mass"))

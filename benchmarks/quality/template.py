@@ -173,6 +173,18 @@ Neither network has learned in 1200 steps which colour belongs to which of two d
 above the one with swapped colours than by chance, so swapped labels make no difference here. What a label is pointed at for
 is its digit and its colour, each of which is there.
 
+## Does attention say more than what stands out? Saliency
+
+`saliency` (Itti, Koch & Niebur 1998) knows nothing of a model, and says what stands out in a picture. The pictures are
+those of the two parts above, and of `scenes-dino` 1080 held-out digits, each alone somewhere on a ground of its own,
+where a patch is evidence if it holds ink. The pictures of `scenes-detr` and `scenes-dino` are grey: they have three equal
+channels here, and the service, which answers it of coloured pictures, refuses it.
+
+{saliency}
+
+Where a picture holds several digits, what stands out is one of them, not the one that is asked for. Where it holds one,
+a map that points at it proves little: compare it with this row.
+
 ## Is it seen? Photographs
 
 `photos` (DINOv2 ViT-S/14) on its four examples, the row of the class token. A pixel is seen if its colour differs from

@@ -189,7 +189,7 @@ class _SaliencyBuilder:
         return self.b.op("Mul", maps, self.b.op("Unsqueeze", shown, self.b.constant([1])))
 
     def begun(self, cell: tuple[int, int], sides: tuple[int, int]) -> str:
-        """Return which cells of so many pixels begin in the picture, (batch, row, column), 1 or 0."""
+        """Return which cells of these sides in pixels begin in the picture, (batch, row, column), 1 or 0."""
         b = self.b
         first = [b.constant(np.arange(side)[None] * step) for side, step in zip(sides, cell, strict=True)]
         inside = [b.op("Less", places, self.sides_shown(axis)) for axis, places in enumerate(first)]

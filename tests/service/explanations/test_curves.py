@@ -91,7 +91,7 @@ def test_the_random_order_is_dashed():
 def test_a_comparison_has_all_lines_and_its_legend_says_whose_they_are():
     found = {method: falling(0.12 * index) for index, method in enumerate(METHODS)} | {"random": falling(0.05)}
     picture = pixels(draw(evaluation(found), LIMIT))
-    assert picture.shape[1::-1] == picture_size(2, 7)
+    assert picture.shape[1::-1] == picture_size(2, 8)
     below = TOP + PLOT[1] + curves.BELOW
     for index, method in enumerate(METHODS):
         beside = picture[below + index * curves.ROW : below + (index + 1) * curves.ROW, LEFT : LEFT + 30]

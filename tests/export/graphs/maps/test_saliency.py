@@ -1,5 +1,7 @@
 """The saliency graph, made node by node, against the paper in numpy."""
 
+import copy
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -7,6 +9,10 @@ import torch
 
 from contract.input_rules import ImageRule
 from contract.manifest import SHOWN, Kind, Port
+from export.checks.comparison import Ledger
+from export.checks.trials import Trial
+from export.checks.verify_saliency import verify_saliency
+from export.errors import MethodError
 from export.graphs.maps.saliency import saliency_graph
 from export.plan import Plan
 from export.tasks.ports import in_colour
@@ -53,6 +59,21 @@ def test_the_graph_computes_what_the_paper_says(height, width, grid, shown):
         wanted = reference(picture, grid, side).reshape(-1)
         np.testing.assert_allclose(exact, wanted, rtol=0, atol=1e-9)
         np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-5 * wanted.max())
+
+
+def test_another_graph_than_the_definition_is_no_saliency():
+    plan, ledger = planned(64, 64, (8, 8)), Ledger()
+    rounds = [(Trial({"batch": 1}, 2, False), Trial({"batch": 2}, 1, False))]
+
+    def verified(graph):
+        verify_saliency(plan, ort.InferenceSession(graph.SerializeToString()), rounds, ledger)
+        return ledger.worst["saliency: encoder"]
+
+    assert verified(saliency_graph(plan, 20)) < 1e-6
+    other = copy.deepcopy(plan)
+    other.module.saliency.get_buffer("smooth").mul_(1.01)
+    with pytest.raises(MethodError, match="saliency: encoder: must agree within"):
+        verified(saliency_graph(other, 20))
 
 
 def test_a_stage_of_windows_has_it_by_the_patches_of_the_first():

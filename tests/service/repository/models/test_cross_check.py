@@ -4,8 +4,13 @@ import json
 import re
 import shutil
 
-from contract.manifest import GRADIENT_METHODS
-from service.repository.models.cross_check import _faults_of_inside, _faults_of_method, _is_quotient
+from contract.manifest import GRADIENT_METHODS, Port
+from service.repository.models.cross_check import (
+    _faults_of_inside,
+    _faults_of_method,
+    _faults_of_saliency,
+    _is_quotient,
+)
 from tests.conftest import start
 from tests.samples.attention_queries import finder, looked_into, vit
 from tests.samples.changed_artifacts import edit
@@ -56,3 +61,17 @@ def test_what_is_inside_must_be_of_every_kind():
     for change in ({"outputs": graph.outputs[1:]}, {"inputs": graph.inputs[:-1]}, {"outputs": encoder.outputs}):
         other = whole.model_copy(update={"graphs": {**whole.graphs, "inside": graph.model_copy(update=change)}})
         assert list(_faults_of_inside(other)) == ["must have an inside graph of every kind of attention, given another"]
+
+
+def test_saliency_is_of_the_one_kind_that_its_graph_returns():
+    whole, fault = vit("raw", "saliency"), ["must have saliency of the one kind that its graph returns, given others"]
+    port = Port(name=whole.attention[0].name, dtype="float32", axes=("batch", whole.attention[0].length))
+    graph = whole.graphs["predict"].model_copy(update={"outputs": (port,)})
+    other = graph.model_copy(update={"outputs": (port.model_copy(update={"name": "another"}),)})
+
+    def found(manifest, *graphs):
+        own = dict.fromkeys(("saliency",), *graphs) if graphs else {}
+        return list(_faults_of_saliency(manifest.model_copy(update={"graphs": {**manifest.graphs, **own}})))
+
+    assert found(whole, graph) == found(vit("raw")) == []
+    assert found(whole) == found(whole, other) == found(vit("raw"), graph) == fault
