@@ -161,6 +161,11 @@ def main():
             "parts": [
                 (compared(client, "astronaut", "cat", method="parts"), "the parts of both"),
             ],
+            "saliency": [
+                (seen(client, "photos", photo(name), **options), f"{name}: {options['method']}")
+                for name in ("cat", "rocket")
+                for options in ({"method": "saliency"}, {"method": "rollout", "sinks": "out", "discard": 0.9})
+            ],
             "evaluation": [(digit(client, evaluate="compare"), "digits: the seven that was sent")],
         }
         words = client.post(
