@@ -128,9 +128,21 @@ IN_8_BITS = "--precision", "int8"
         ([*IN_8_BITS, "--explain", "float"], "explain_in_float", True),
         ([*IN_8_BITS, "--calibrate", "docs"], "calibrate", Path("docs")),
         (["--without", "relevance", "--without", "norm"], "without", ["relevance", "norm"]),
-        (["--methods", "raw,rollout,libra"], "without", ["norm", "relevance", "integrated", "similar", "parts"]),
-        (["--methods", "norm,parts"], "without", ["rollout", "relevance", "libra", "integrated", "similar"]),
-        (["--methods", "raw, relevance"], "without", ["rollout", "norm", "libra", "integrated", "similar", "parts"]),
+        (
+            ["--methods", "raw,rollout,libra"],
+            "without",
+            ["norm", "relevance", "integrated", "similar", "parts", "saliency"],
+        ),
+        (
+            ["--methods", "norm,parts"],
+            "without",
+            ["rollout", "relevance", "libra", "integrated", "similar", "saliency"],
+        ),
+        (
+            ["--methods", "raw, relevance"],
+            "without",
+            ["rollout", "norm", "libra", "integrated", "similar", "parts", "saliency"],
+        ),
     ],
 )
 def test_an_option_is_handed_on_and_methods_that_are_not_listed_are_left_out(monkeypatch, options, name, value):
@@ -152,7 +164,7 @@ FOR_8_BITS = "--samples, --calibrate, --force and --explain: are for --precision
         (["--calibrate", "docs"], FOR_8_BITS),
         (["--without", "raw"], "argument --without: invalid choice: 'raw'"),
         (["--methods", "raw,lime"], "argument --methods: must be of raw, rollout, norm, relevance, libra, integrated, "
-         "similar, parts, separated by commas, given 'lime'"),
+         "similar, parts, saliency, separated by commas, given 'lime'"),
         (["--methods", ""], "separated by commas, given ''"),
         (["--methods", "raw", "--without", "norm"], "--methods and --without: give one of them"),
     ],
