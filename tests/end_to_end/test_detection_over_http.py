@@ -523,7 +523,15 @@ def test_all_methods_of_the_surest_object_are_compared_whether_it_is_found_or_no
     surest = definition.found(PICTURES[index], (WIDTH, HEIGHT), 0)[0]
     said = attention(client, SENT[index], evaluate="compare")["evaluation"]
     assert (said["object"], said["target"]) == (surest["object"], surest["index"])
-    assert [one["method"] for one in said["compare"]] == ["raw", "norm", "relevance", "libra", "integrated", "random"]
+    assert [one["method"] for one in said["compare"]] == [
+        "raw",
+        "norm",
+        "relevance",
+        "libra",
+        "integrated",
+        "saliency",
+        "random",
+    ]
     for compared in said["compare"]:
         assert compared["deletion"]["probabilities"][0] == pytest.approx(surest["probability"], abs=EXACT)
     png = post(client, "attention", SENT[index], evaluate="compare", format="png")
