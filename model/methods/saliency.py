@@ -24,10 +24,12 @@ ANGLES = (0, 45, 90, 135)
 """Of the waves of Gabor filters, in degrees."""
 GABOR_SIDE, GABOR_WAVE, GABOR_DEVIATION = 19, 7.0, 7 / 3
 """Pixels of a scale (Walther & Koch 2006, Neural Networks 19, appendix A)."""
-DARK = 0.1
-"""Hues are not seen where a pixel has at most this share of the largest intensity (section 2.1)."""
+LIT = 10
+"""Hues are seen where this multiple of a pixel's intensity is above the largest one (section 2.1)."""
 FAINT = 1 / 64
 """Of a byte: a difference is less by so much. It is what single floats cannot tell from none."""
+RISE = 1e-4
+"""By this share of its map's range a local maximum rises above what is before it: rounding makes none."""
 LEAST_RANGES = 1.0, 0.01
 """Maps whose values differ by less are not stretched to a range of 1: of bytes, and of sums of such maps."""
 BYTE = 255.0
@@ -142,7 +144,7 @@ def opponents(pixels: Tensor) -> Tensor:
     green and blue as shares of their sum (section 2.1; a share of 1 is 255).
     """
     total = pixels.sum(1, keepdim=True)
-    lit = total > DARK * total.amax((2, 3), keepdim=True)
+    lit = LIT * total > total.amax((2, 3), keepdim=True)
     red, green, blue = (torch.where(lit, pixels / total.clamp(min=1), 0) * BYTE).chunk(3, 1)
     broad = [red - (green + blue) / 2, green - (red + blue) / 2, blue - (red + green) / 2]
     broad.append((red + green) / 2 - (red - green).abs() / 2 - blue)
@@ -171,20 +173,21 @@ def promote(maps: Tensor, least_range: float) -> Tensor:
     most = scaled.flatten(-2).amax(-1)
     peaks = local_maxima(scaled)
     count = peaks.to(maps.dtype).flatten(-2).sum(-1)
-    others = ((scaled * peaks).flatten(-2).sum(-1) - most).clamp(min=0) / (count - 1).clamp(min=1)
+    heights = (scaled * peaks).flatten(-2)
+    others = (heights.sum(-1) - heights.amax(-1)) / (count - 1).clamp(min=1)
     return scaled * ((most - others) ** 2)[..., None, None]
 
 
 def local_maxima(maps: Tensor) -> Tensor:
-    """Return which pixels are larger than the four neighbours before them, and no less than the four behind them.
+    """Return which pixels rise above the four neighbours before them, and not the four behind above them.
 
-    So a plateau of two by two pixels is one maximum, whichever of them rounding makes the largest.
+    So a plateau or a straight edge is one maximum, however its pixels are rounded.
     """
     rows, columns = maps.shape[-2:]
     around = F.pad(maps, [1] * 4, value=-1)
     shifted = [around[..., y : y + rows, x : x + columns] for y in range(3) for x in range(3)]
     before, behind = (torch.stack(some).amax(0) for some in (shifted[:4], shifted[5:]))
-    return (maps > before) & (maps >= behind)
+    return (maps > before + RISE) & (maps >= behind - RISE)
 
 
 def with_edges_beside(pixels: Tensor, shown: Tensor) -> Tensor:

@@ -107,17 +107,17 @@ def promoted(one, least_range):
             for y in (-1, 0, 1)
             for x in (-1, 0, 1)
         ]
-        if one[row, column] > max(around[:4]) and one[row, column] >= max(around[5:]):
+        if one[row, column] > max(around[:4]) + 1e-4 and one[row, column] >= max(around[5:]) - 1e-4:
             maxima.append(one[row, column])
     others = sorted(maxima)[:-1]
     return one * (one.max() - (np.mean(others) if others else 0)) ** 2
 
 
 def drawn(seed, height, width):
-    """A picture with something in it: blurred noise in colours, with a few rectangles."""
+    """A picture with something in it: blurred noise in colours, darker to one side, with a few rectangles."""
     generator = np.random.default_rng(seed)
     picture = ndimage.gaussian_filter(generator.random((3, height, width)), (0, 3, 3))
-    picture = (picture - picture.min()) / np.ptp(picture)
+    picture = (picture - picture.min()) / np.ptp(picture) * np.linspace(0.02, 1, width)
     for _ in range(4):
         y, x = generator.integers(0, height - 8), generator.integers(0, width - 8)
         picture[:, y : y + generator.integers(3, 9), x : x + generator.integers(3, 9)] = generator.random((3, 1, 1))

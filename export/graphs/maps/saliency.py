@@ -82,7 +82,7 @@ class _SaliencyBuilder:
         zero, half, byte = (b.constant(value, np.float32) for value in (0, 0.5, definition.BYTE))
         total = b.op("ReduceSum", pixels, b.constant([1]))
         brightest = b.op("ReduceMax", total, b.constant([ROWS, COLUMNS]))
-        lit = b.op("Greater", total, b.op("Mul", brightest, b.constant(definition.DARK, np.float32)))
+        lit = b.op("Greater", b.op("Mul", total, b.constant(definition.LIT, np.float32)), brightest)
         shares = b.op("Div", pixels, b.op("Max", total, b.constant(1, np.float32)))
         hues = b.op("Mul", b.op("Where", lit, shares, zero), byte)
         red, green, blue = b.ops("Split", 3, hues, axis=1, num_outputs=3)
@@ -142,14 +142,15 @@ class _SaliencyBuilder:
         """Return N(maps)."""
         b = self.b
         both = b.constant([ROWS, COLUMNS])
-        zero, one, least = (b.constant(value, np.float32) for value in (0, 1, least_range))
+        one, least = (b.constant(value, np.float32) for value in (1, least_range))
         low, high = b.op("ReduceMin", maps, both), b.op("ReduceMax", maps, both)
         scaled = b.op("Div", b.op("Sub", maps, low), b.op("Max", b.op("Sub", high, low), least))
         most = b.op("ReduceMax", scaled, both)
         peaks = b.as_float32(self.local_maxima(scaled))
         count = b.op("Max", b.op("Sub", b.op("ReduceSum", peaks, both), one), one)
-        rest = b.op("Sub", b.op("ReduceSum", b.op("Mul", scaled, peaks), both), most)
-        apart = b.op("Sub", most, b.op("Div", b.op("Max", rest, zero), count))
+        heights = b.op("Mul", scaled, peaks)
+        rest = b.op("Sub", b.op("ReduceSum", heights, both), b.op("ReduceMax", heights, both))
+        apart = b.op("Sub", most, b.op("Div", rest, count))
         return b.op("Mul", scaled, b.op("Mul", apart, apart))
 
     def local_maxima(self, maps: str) -> str:
@@ -164,7 +165,9 @@ class _SaliencyBuilder:
             for x in range(3)
         ]
         before, behind = (b.op("Max", *some) for some in (shifted[:4], shifted[5:]))
-        return b.op("And", b.op("Greater", maps, before), b.op("GreaterOrEqual", maps, behind))
+        rise = b.constant(definition.RISE, np.float32)
+        above = b.op("Greater", maps, b.op("Add", before, rise))
+        return b.op("And", above, b.op("GreaterOrEqual", maps, b.op("Sub", behind, rise)))
 
     def with_edges_beside(self, pixels: str) -> str:
         """Return pictures that go on beside what is shown as they end there."""

@@ -61,6 +61,16 @@ def test_the_graph_computes_what_the_paper_says(height, width, grid, shown):
         np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-5 * wanted.max())
 
 
+def test_peaks_of_two_by_two_pixels_are_one_each():
+    plan, picture = planned(128, 128, (4, 4)), np.zeros((1, 128, 128, 3), np.uint8)
+    for place, (y, x) in enumerate(np.ndindex(4, 4)):
+        picture[0, 32 * y + 8 : 32 * y + 24, 32 * x + 8 : 32 * x + 24] = 200 if place % 5 else (90, 200, 200)
+    (found,) = ort.InferenceSession(saliency_graph(plan, 20).SerializeToString()).run(None, {"pixels": picture})
+    wanted = reference(picture[0].transpose(2, 0, 1), (4, 4)).reshape(-1)
+    assert wanted.max() > 0.001
+    np.testing.assert_allclose(found[0, 2:-1], wanted, rtol=0, atol=1e-5)
+
+
 def test_another_graph_than_the_definition_is_no_saliency():
     plan, ledger = planned(64, 64, (8, 8)), Ledger()
     rounds = [(Trial({"batch": 1}, 2, False), Trial({"batch": 2}, 1, False))]
