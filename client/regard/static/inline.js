@@ -40,6 +40,24 @@ const middleOf = ({ rows, columns }) => Math.floor(rows / 2) * columns + Math.fl
 const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 
 
+function written(value, names) {
+const one = (part) => written(part, names)
+if (Array.isArray(value)) return `[${value.map(one).join(', ')}]`
+if (value && typeof value === 'object') {
+return `{${Object.entries(value).map((entry) => entry.map(one).join(': ')).join(', ')}}`
+}
+return names?.get(value) ?? JSON.stringify(value)
+}
+
+
+function rowOrMean(values, columns, row) {
+if (row !== null) return values.subarray(row * columns, (row + 1) * columns)
+const count = values.length / columns
+return Float32Array.from(range(columns), (at) =>
+range(count).reduce((sum, one) => sum + values[one * columns + at], 0) / count)
+}
+
+
 const range = (count) => [...Array(count).keys()]
 
 
@@ -198,7 +216,7 @@ if (sum) total += Math.log(sum) - weighted / sum
 return total / (queries || 1)
 }
 
-return { short, figure, percent, DECADES, logarithmic, placeOf, extremesOf, middleOf, lengthOf, range, linesOf, clamp, labelOf, directionOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
+return { short, figure, percent, DECADES, logarithmic, placeOf, extremesOf, middleOf, lengthOf, written, rowOrMean, range, linesOf, clamp, labelOf, directionOf, unpackMap, headOf, rowOf, fuse, largest, endOf, aboveOf, scaleOf, keepMass, normOf, cosine, difference, without, entropy }
 })()
 const $words_js = (() => {
 
@@ -252,12 +270,17 @@ cross: { name: KINDS.cross.name, rows: 'From the answer (rows) to the sound (col
 encoder: { name: KINDS.encoder.name, rows: 'From the sound (rows) to itself (columns)' },
 }
 
+const GRAPHS = {
+encoder: { name: KINDS.encoder.name, rows: 'From the nodes (rows) to the nodes (columns)' },
+}
+const OF_INPUT = { frame: SOUNDS, node: GRAPHS }
+
 
 const SORTS = Object.keys(KINDS)
 
 
 function wordsOf({ name, kind: sort = name, query, key }) {
-const words = (query === 'object' && OBJECTS[sort]) || (key === 'frame' && SOUNDS[sort]) || KINDS[sort]
+const words = (query === 'object' && OBJECTS[sort]) || OF_INPUT[key]?.[sort] || KINDS[sort]
 if (!words) return { name, rows: 'From what is asked about (rows) to what is looked at (columns)' }
 return sort === name ? words : { ...words, name: `${words.name}, ${name}` }
 }
@@ -1329,7 +1352,7 @@ return name === undefined ? '' : `${name}, ${share === undefined ? short(score) 
 
 return { rowOf, later, CLASSES }
 })($answer_js, $lazy_js, $preact_js, $values_js)
-const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, short }) => {
+const $tokens_js = (({ useSame }, { AGAINST, FOR }, { html, useLayoutEffect, useMemo, useRef }, { stepTo }, { directionOf, labelOf, percent, rowOrMean, short }) => {
 
 
 
@@ -1382,14 +1405,18 @@ return `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST :
 }
 
 
+
+
+
 function readout({ rows, columns, values, row, column = null, sure, explains = false, alike = false }) {
-const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
+const weights = rowOrMean(values, columns.length, row)
 const where = ({ span, sequence }) =>
 span ? ` at character ${span[0]}${sequence ? ' of the second text' : ''}` : ''
 const at = (key) => `“${labelOf(columns[key])}”${where(columns[key])}: ${short(weights[key])}`
 const best = [...columns.keys()].filter((key) => weights[key] > 0)
 .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
-const who = `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
+const who = row === null ? 'The mean of all'
+: `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
 const [verb, link] = explains ? ['owes', 'to'] : alike ? ['is', 'like'] : ['looks', 'at']
 return column === null ? `${who} ${verb} most ${link} ${best.map(at).join(', ') || 'nothing'}`
 : `${who} ${verb} ${link} ${at(column)}`
@@ -2474,6 +2501,7 @@ const TASKS = {
 'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
 'audio-classification': { ...CLASSES, title: 'What is heard?' },
 'image-classification': { ...CLASSES, title: 'What is in the image?' },
+'graph-classification': { ...CLASSES, title: 'What kind of graph is it?' },
 'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
 'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
 'token-classification': { ...ENTITIES, title: 'What is named in the text?' },
@@ -2498,6 +2526,144 @@ const viewOf = (result) => [RANKED, ...Object.values(TASKS)].find(({ field }) =>
 
 return { thresholdOf, taskOf, viewOf }
 })($answer_js, $generation_js, $objects_js, $preact_js, $span_tasks_js, $task_js, $transcript_js, $values_js, $words_js)
+const $graph_drawing_js = (({ AGAINST, levels, paletteOf }, { Legend }, { strongest }, { html, useMemo, useRef }, { stepTo }, { largest, rowOrMean, short }) => {
+
+
+
+
+
+
+
+
+const SIDE = 480
+const [MARGIN, RADIUS, THICKEST, ARROW] = [0.1, 0.028, 0.025, 0.018].map((share) => share * SIDE)
+const CROWDED = 40
+const LEAST_SHARE = 0.02
+const LINK = '#ffbe78'
+const TYPES = ['#787878', '#1f77b4', '#2ca02c', '#9467bd', '#d62728', '#8c564b']
+const MOST = 4000
+const LONGEST = 16
+
+const colourOf = (type) => TYPES[type % TYPES.length]
+const shortened = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name)
+
+
+const placesOf = (tokens, places) => tokens.map(({ node }) =>
+(node === undefined ? [MARGIN / 2, MARGIN / 2] : places[node].map((share) => MARGIN + (SIDE - 2 * MARGIN) * share)))
+
+
+const findIn = (tokens, { node }) => {
+const at = tokens.findIndex((one) => one.name !== undefined && one.node === node)
+return at < 0 ? null : at
+}
+
+
+
+
+
+function linesOf({ rows, columns }, values, only) {
+const from = rows.map((row) => findIn(columns, row))
+const shown = (row, column) => from[row] !== null && from[row] !== column
+&& (only === null ? ![rows[row], columns[column]].some(({ node }) => node === undefined) : row === only)
+const between = values.map((value, at) =>
+(shown(Math.floor(at / columns.length), at % columns.length) ? value : 0))
+const most = largest(between, true)
+const { lines } = strongest([{ values: between }], rows.length, columns.length, LEAST_SHARE, most, MOST)
+return lines.sort((one, other) => Math.abs(one.value) - Math.abs(other.value)).map(({ row, column, value }) =>
+({ from: from[row], to: column, value, width: Math.max(1, (THICKEST * Math.abs(value)) / most) }))
+}
+
+
+function arrowOf([x, y], [ownX, ownY], radius) {
+const far = Math.hypot(ownX - x, ownY - y) || 1
+const [across, down] = [(ownX - x) / far, (ownY - y) / far]
+const at = (back, aside) => [ownX - back * across - aside * down, ownY - back * down + aside * across]
+const [tip, ...sides] = [[radius, 0], [radius + ARROW, ARROW / 3], [radius + ARROW, -ARROW / 3]].map((one) =>
+at(...one).map((place) => place.toFixed(1)).join(' '))
+return `M${tip}L${sides.join('L')}Z`
+}
+
+
+function Edge({ from, to, type, directed, radius }) {
+const colour = colourOf(type)
+if (from === to) {
+return html`<circle cx=${to[0]} cy=${to[1] - 1.5 * radius} r=${radius} fill="none" stroke=${colour} />`
+}
+return html`<g stroke=${colour} stroke-width="1.5">
+<line x1=${from[0]} y1=${from[1]} x2=${to[0]} y2=${to[1]} />
+${directed && html`<path d=${arrowOf(from, to, radius)} fill=${colour} stroke="none" />`}
+</g>`
+}
+
+
+
+
+
+
+function GraphDrawing({ look, values, row, hovered, pinned, column, colormap, onHover, onPick }) {
+const { rows, columns, graph, signed, explains } = look
+const box = useRef()
+const places = useMemo(() => placesOf(columns, graph.places), [columns, graph])
+const active = hovered ?? pinned
+const lines = useMemo(() => linesOf(look, values, active), [look, values, active])
+const heat = useMemo(() => rowOrMean(values, columns.length, row), [values, columns, row])
+const top = largest(heat.filter((_, at) => columns[at].node !== undefined), signed)
+const [level, palette] = [levels(0, top, signed), paletteOf(colormap, signed)]
+const radius = RADIUS * Math.min(1, Math.sqrt(CROWDED / columns.length))
+const by = (node) => places[columns.findIndex((one) => one.node === node)]
+const seen = columns.map((one) => findIn(rows, one))
+const edge = ([from, to, type]) => by(from) && by(to) && html`<${Edge}
+from=${by(from)} to=${by(to)} type=${type} directed=${graph.directed} radius=${radius} />`
+const line = ({ from, to, width, value }) => html`<line
+x1=${places[from][0]} y1=${places[from][1]} x2=${places[to][0]} y2=${places[to][1]} stroke-width=${width.toFixed(1)}
+stroke=${value < 0 ? AGAINST : LINK} />`
+const stop = column ?? 0
+const node = (token, at) => {
+const colour = [...palette.subarray(3 * level(heat[at])).subarray(0, 3)]
+const mark = seen[at] !== null && seen[at] === pinned
+return html`<g key=${at} data-at=${at} role="button" tabindex=${at === stop ? 0 : -1} class="node"
+aria-pressed=${String(mark)} aria-label=${`${token.text}: ${short(heat[at])}`}
+transform=${`translate(${places[at].map((one) => one.toFixed(1)).join(' ')})`}>
+<circle r=${radius} fill=${`rgb(${colour})`} stroke="currentColor"
+stroke-width=${mark || at === column ? 3 : 1} />
+${(columns.length <= CROWDED || at === column) && html`<text y=${radius + 12}
+text-anchor="middle">${shortened(token.name)}</text>`}
+</g>`
+}
+const of = ({ target }) => target.closest?.('[data-at]')
+const hover = (event) => {
+const at = of(event)?.dataset.at
+if (at !== undefined && Number(at) !== column) onHover(seen[at], Number(at))
+}
+const leave = () => onHover(null, null)
+const pick = (event) => of(event) && seen[of(event).dataset.at] !== null && onPick(seen[of(event).dataset.at])
+const key = (event) => {
+if (event.key === 'Enter' || event.key === ' ') pick(event)
+else {
+const next = stepTo(event, Number(of(event)?.dataset.at ?? 0), columns.length)
+if (next === undefined) return
+box.current.querySelector(`[data-at="${next}"]`)?.focus()
+}
+event.preventDefault()
+}
+const types = [...new Set(graph.edges.map(([,, type]) => type))].sort((one, other) => one - other)
+return html`
+<svg ref=${box} class="graph" viewBox=${`0 0 ${SIDE} ${SIDE}`} role="group" font-size="12"
+aria-label="Nodes of the graph; arrow keys move over them, Enter pins one"
+onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${leave}
+onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || leave()}
+onClick=${pick} onKeyDown=${key}>
+<g class="lines-between" stroke-linecap="round">${lines.map(line)}</g>
+<g class="edges">${graph.edges.map(edge)}</g>
+${columns.map(node)}
+</svg>
+${graph.types?.length > 1 && html`<p class="quiet">${types.map((type) => html`
+<span style=${{ color: colourOf(type) }}>${graph.directed ? '→' : '—'}</span> ${graph.types[type]} `)}</p>`}
+<${Legend} top=${top} signed=${signed} colormap=${colormap} explains=${explains} />`
+}
+
+return { GraphDrawing }
+})($colours_js, $legend_js, $lines_js, $preact_js, $roving_js, $values_js)
 const $every_head_js = (({ HeadGrid }, { html }, { Select }, { percent }, { ORDERS, TERMS }) => {
 
 
@@ -2610,8 +2776,20 @@ covered: cells ? coveredOf(selection).filter((cell) => cell < cells).join() : se
 }
 }
 
+const SAID = { image: 'width', sound: 'rate', graph: 'node_types' }
 
-const sortOf = ({ inputs }) => (inputs.width ? 'image' : inputs.rate ? 'sound' : 'text')
+
+const sortOf = ({ inputs }) => Object.keys(SAID).find((sort) => inputs[SAID[sort]]) ?? 'text'
+
+
+const readsAlike = (model, other) => sortOf(model) === sortOf(other)
+&& String(model.inputs.node_types) === String(other.inputs.node_types)
+
+
+const looksAtItsText = ({ query, key }) => query === 'source' && key === 'source'
+
+
+const hasWords = ({ key }) => !['image', 'object', 'node'].includes(key)
 
 
 const isLong = ({ inputs }, answer) => answer?.results?.[0].duration > inputs.seconds
@@ -2741,20 +2919,20 @@ function comparisonsOf(models, model, selection, input) {
 const kind = kindOf(model, selection)
 const method = methodOf(model, kind, selection)
 const others = (values, own) => values.filter((one) => one !== own)
-if (STATES.includes(method) || sortOf(model) === 'sound') return [['', 'nothing']]
+const sort = sortOf(model)
+if (STATES.includes(method) || sort === 'sound') return [['', 'nothing']]
 const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
 const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
-const sees = ({ inputs }) => Boolean(inputs.width)
 const byId = EXPLAINS.includes(method) && Boolean(selection.against)
 const asks = input?.kind !== 'kept' && !byId
-const alike = models.filter((one) => asks && one.name !== model.name && sees(one) === sees(model))
+const alike = models.filter((one) => asks && one.name !== model.name && readsAlike(one, model))
+const another = { image: (!input || input.bitmap) && 'the image with patches covered', text: 'another text' }[sort]
 return [
 ['', 'nothing'],
 ...methods.map((one) => [`method:${one}`, `method ${one}`]),
 ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
 ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-...(sees(model) && input && !input.bitmap ? []
-: [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
+...(another ? [['input', another]] : []),
 ]
 }
 
@@ -2798,7 +2976,7 @@ else if (!image || speaks) options.queries = 'all'
 if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
 }
 if (explains) Object.assign(options, task.explained(model, selection, method))
-if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
+if (selection.merge && hasWords(kind)) options.merge = 'words'
 return options
 }
 
@@ -2823,9 +3001,10 @@ if (kind.key !== 'image') options.pool = 48
 return options
 }
 
-return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, sortOf, isLong, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, hasLabels, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
+return { DEFAULTS, DRAWN, PENDING, aboutAnother, aboutModel, within, sortOf, looksAtItsText, hasWords, isLong, pinnedOf, rowNamed, hasObjects, coveredOf, headsOf, kindsOf, kindOf, secondOf, hasLabels, methodsOf, methodOf, hasSinks, rolloutOf, firstLayerOf, layersOf, layersIn, layerOf, carriedOf, aboutKind, askedOf, comparisonsOf, compareOf, ofShown, optionsOf, headOptionsOf }
 })($generation_js, $tasks_js, $values_js, $words_js)
-const $text_view_js = (({ SERIES }, { AsTable }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { Roving }, { InPlace, readout }, { difference, keepMass, labelOf, largest, range, short, without }, { TOUCH, wordsOf }) => {
+const $text_view_js = (({ SERIES }, { AsTable }, { Later }, { Legend }, { Lines }, { Matrix }, { html, useEffect, useMemo, useState }, { pinnedOf, rowNamed }, { Roving }, { InPlace, readout }, { difference, keepMass, labelOf, largest, range, rowOrMean, short, without }, { TOUCH, wordsOf }) => {
+
 
 
 
@@ -2898,10 +3077,11 @@ return panels.map((panel, at) => ({ ...panel, top: own || panel.apart ? tops[at]
 
 
 function rowTable({ rows, columns, series }, row) {
-const line = (token, at) =>
-[labelOf(token), ...series.map(({ values }) => Number(short(values[row * columns.length + at])))]
+const own = series.map(({ values }) => rowOrMean(values, columns.length, row))
+const line = (token, at) => [labelOf(token), ...own.map((values) => Number(short(values[at])))]
 const head = ['token', ...series.map(({ name }) => name)]
-return { caption: `From “${labelOf(rows[row])}”`, head, rows: columns.map(line), sorts: true }
+const caption = row === null ? 'The mean of all' : `From “${labelOf(rows[row])}”`
+return { caption, head, rows: columns.map(line), sorts: true }
 }
 
 
@@ -2931,10 +3111,12 @@ setHovered(null)
 setHoveredColumn(null)
 }, [look, view])
 
-const last = look.rows.length - 1
 const shownRow = (at) => (at === null || !look.kept.includes(at) ? null : look.kept.indexOf(at))
 const pinned = shownRow(pinnedOf(selection))
-const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? shownRow(whole.about) ?? 0, last)
+const graph = view === 'place' ? look.graph : null
+const marked = shownRow(playing) ?? (graph ? null : hovered) ?? pinned ?? shownRow(whole.about) ?? (graph ? null : 0)
+const rowIn = ({ rows }) => (marked === null ? null : Math.min(marked, rows.length - 1))
+const row = rowIn(look)
 const column = hoveredColumn < look.columns.length ? hoveredColumn : null
 const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
 const hover = (at) => {
@@ -2945,15 +3127,16 @@ const matrix = { log: Boolean(log), zoom: Number(zoom) }
 const shared = { view, hovered, pinned, column, colormap, ...matrix, hover, point: setHoveredColumn, pin }
 const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
 ${label && html`<figcaption>${label}</figcaption>`}
-<${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
+<${Drawn} ...${shared} look=${one} row=${rowIn(one)} top=${top} />
 </figure>`
 const said = ({ name, values }) => (look.series.length > 1 ? `${name}: ` : '')
-+ readout({ ...look, values, row, column, sure: look.sure[row] })
++ [[row, column], ...(graph && hovered !== null ? [[hovered, null]] : [])].map(([row, column]) =>
+readout({ ...look, values, row, column, sure: look.sure[row] })).join('\n')
 const token = look.rows[pinned]
 const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
 return html`
 <${Tabs} view=${view} change=${change} explains=${look.explains} alike=${look.alike}
-what=${kind.query === 'object' ? 'object' : 'token'} />
+graph=${look.graph} what=${{ object: 'object', node: 'node' }[kind.query] ?? 'token'} />
 <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
 ${panels.map(panel)}
 </div>
@@ -2974,13 +3157,13 @@ explains=${look.explains} />`}
 ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
-function Tabs({ view, change, explains, alike, what }) {
+function Tabs({ view, change, explains, alike, what, graph }) {
 const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
 aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
 const meaning = explains ? `What each ${what} contributed to the marked one.`
 : `What the marked ${what} ${alike ? 'is like' : 'looks at'}.`
 return html`<${Roving} class="tabs" aria-label="View">
-${Object.entries(VIEWS).map(tab)}
+${Object.entries({ ...VIEWS, ...(graph && { place: 'graph' }) }).map(tab)}
 <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
 <//>`
 }
@@ -3012,7 +3195,10 @@ const inPlace = ({ name, values }) => html`<${InPlace} key=${name}
 rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
 text=${look.text} pair=${look.pair} before=${look.before} sure=${look.sure} same=${look.same}
 onHover=${hover} onPick=${pin} />`
-const draw = view === 'matrix' ? matrix : inPlace
+const onGraph = ({ name, values }) => html`<${Later} part="GraphDrawing" key=${name} look=${look} values=${values}
+row=${row} hovered=${hovered} pinned=${pinned} column=${column} colormap=${colormap}
+onHover=${(at, over) => (hover(at), point(over))} onPick=${pin} />`
+const draw = view === 'matrix' ? matrix : look.graph ? onGraph : inPlace
 return series.map((one) => html`${series.length > 1 && html`<small>${one.name}</small>`}${draw(one)}`)
 }
 
@@ -3035,7 +3221,7 @@ onClick=${() => edit(token, '')}>Leave it out</button>
 }
 
 return { TextView }
-})($colours_js, $figures_js, $legend_js, $lines_js, $matrix_js, $preact_js, $selection_js, $roving_js, $tokens_js, $values_js, $words_js)
+})($colours_js, $figures_js, $lazy_js, $legend_js, $lines_js, $matrix_js, $preact_js, $selection_js, $roving_js, $tokens_js, $values_js, $words_js)
 const $states_view_js = (({ Legend }, { Picture }, { html, useMemo, useState }, { pinnedOf, rowNamed }, { aboveOf, middleOf, placeOf, scaleOf, short }, { TOUCH }) => {
 
 
@@ -3208,12 +3394,12 @@ return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 
 
 function textLook(attention, kind, {
-text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step,
+text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step, edges,
 }) {
 const { method } = attention
 const object = attention.tokens.object?.map((one) => objectToken(one, found))
 const [frame, band] = [step, 0].map((seconds) => framesOf(attention.maps[0], seconds))
-const axes = { ...attention.tokens, frame, band, object }
+const axes = { ...attention.tokens, frame, band, object, node: attention.tokens.node?.map(nodeToken) }
 const maps = mapsOf(attention)
 const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
 const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
@@ -3249,10 +3435,17 @@ signed: maps[0].signed,
 normalized: maps[0].normalized && !['max', 'min'].includes(heads),
 text: kind.key === 'source' ? text : until + answer, pair,
 start: first, same,
-about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
+graph: attention.graph && !pool ? { ...attention.graph, types: edges } : null,
+about: aboutOf(rows, mask, same && !merged ? about : 0),
 numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
 sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
 }
+}
+
+
+function aboutOf(rows, mask, about) {
+if (rows[0].node !== undefined) return null
+return mask ? Math.max(rows.findIndex(({ text }) => text.includes(mask)), 0) : about
 }
 
 
@@ -3273,6 +3466,13 @@ return {
 normalized: false,
 series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
 }
+}
+
+
+function nodeToken({ text, span, special }) {
+const node = span?.[0]
+const words = node === undefined ? text : `${text} #${node}`
+return { text: words.replaceAll(' ', '\u00a0'), span: null, special, name: text, node }
 }
 
 
@@ -3533,7 +3733,8 @@ point=${(row) => objects.hover(row === null || !numbers ? null : numbers[row])} 
 
 return { BetweenObjects }
 })($picture_js, $preact_js, $selection_js, $text_view_js)
-const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { Heard }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, pinnedOf, rowNamed }, { Spans }, { PartsView }, { taskOf, viewOf }, { TextView }, { short }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+const $inline_js = (({ blobOf }, { DrawControls }, { EveryHead }, { ImageView }, { Heard }, { GraphDrawing }, { arrive }, { foundIn, imageLook, mapsOf, statesLook, textLook }, { Marked }, { useObjects }, { BetweenObjects }, { html, render, useEffect, useMemo, useState }, { Ranked }, { Roving }, { Select }, { DEFAULTS, looksAtItsText, pinnedOf, rowNamed }, { Spans }, { PartsView }, { taskOf, viewOf }, { TextView }, { short }, { EXPLAINS, METHODS, SORTS, wordsOf }) => {
+
 
 
 
@@ -3562,9 +3763,9 @@ const NARROW = 6
 
 
 
-function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object, source }) {
+function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object, source, node }) {
 const grid = own ?? common
-const input = grid ? 'image' : source ? 'source' : 'frame'
+const input = grid ? 'image' : source ? 'source' : node ? 'node' : 'frame'
 const [answer, before] = object ? ['object', 'object'] : ['target', 'target_input']
 const axes = { encoder: [input, input], cross: [answer, input], decoder: [answer, before] }
 const kind = SORTS.includes(name) ? name : 'encoder'
@@ -3610,14 +3811,14 @@ return group?.kind.query === 'target' && group.maps[0].shape[1] >= tokens.length
 }
 
 
-function lookOf({ text, result, mask }, attention, group, patch, heads, found, shown) {
+function lookOf({ text, result, mask, edge_types: edges }, attention, group, patch, heads, found, shown) {
 const part = { ...attention, maps: group.maps }
 if (attention.method === 'parts') return statesLook({ ...part, against: null })
 if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
 const written = result.tokens ?? []
 const merged = !found.length && areMerged(attention, written)
 const about = result.entities?.find(({ object }) => object === shown)?.tokens[0]
-return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about })
+return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about, edges })
 }
 
 
@@ -3739,7 +3940,7 @@ objects=${objects} ofObjects=${Boolean(look.numbers)}
 prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
 : text()}
 <p class="meaning">${METHODS[method]}</p>
-<${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${group.kind.name === 'encoder'} />
+<${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${looksAtItsText(group.kind)} />
 </section>`
 }
 
@@ -3762,9 +3963,9 @@ ${looks.length > 1 && html`<${Roving} class="row looks" aria-label="Looks">${loo
 <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Heard, Marked, Ranked, Spans })
+arrive({ GraphDrawing, Heard, Marked, Ranked, Spans })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))
 
 return {  }
-})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $heard_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $spans_js, $states_view_js, $tasks_js, $text_view_js, $values_js, $words_js)
+})($canvas_js, $drawing_js, $every_head_js, $image_view_js, $heard_js, $graph_drawing_js, $lazy_js, $looks_js, $marked_js, $objects_js, $objects_view_js, $preact_js, $ranked_js, $roving_js, $select_js, $selection_js, $spans_js, $states_view_js, $tasks_js, $text_view_js, $values_js, $words_js)

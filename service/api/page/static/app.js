@@ -48,6 +48,7 @@ function useModelNamed(chosen, model, change) {
  */
 function keptFor(next, { text, pair, id }, input, typed) {
   const sort = sortOf(next)
+  if (sort === 'graph' || input?.kind === 'graph') return {} // nodes of another model have other types
   if (sort !== 'text') return input?.kind === sort && (input.bitmap ?? input.samples) && id ? { id } : {}
   const own = typed || text
   return own && (pair || !taskOf(next).needs) ? { text: own, pair } : {}

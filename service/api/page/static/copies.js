@@ -86,11 +86,23 @@ function drawnLines() {
   return new Blob([new XMLSerializer().serializeToString(sheet)], { type: 'image/svg+xml' })
 }
 
+/** Return a graph as one drawing; null where there is none. */
+function drawnGraph() {
+  const graph = document.querySelector('#look .graph')
+  if (!graph) return null
+  const { color, fontFamily, backgroundColor } = getComputedStyle(document.getElementById('look'))
+  const sheet = graph.cloneNode(true)
+  Object.entries({ xmlns: NAMESPACE, color, fill: color, 'font-family': fontFamily })
+    .forEach(([name, value]) => sheet.setAttribute(name, value))
+  sheet.style.background = backgroundColor
+  return new Blob([new XMLSerializer().serializeToString(sheet)], { type: 'image/svg+xml' })
+}
+
 /** Copy what is drawn as a picture, or save it where the browser copies none; return what became of it in words. */
 export async function copyLook(caption) {
-  const lines = drawnLines()
-  if (lines) {
-    saveFile(lines, 'regard.svg')
+  const drawing = drawnLines() ?? drawnGraph()
+  if (drawing) {
+    saveFile(drawing, 'regard.svg')
     return 'Saved as SVG.'
   }
   const picture = drawnPicture(caption)

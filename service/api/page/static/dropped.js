@@ -6,6 +6,9 @@ import { soundOf } from './sound_file.js'
 /** Return whether a file is a text, by its type or its name. */
 export const isText = ({ type, name = '' }) => type.startsWith('text/') || /\.(txt|csv|tsv|md)$/i.test(name)
 
+/** Return whether a file is JSON, as a graph is. */
+const isJson = ({ type, name = '' }) => type === 'application/json' || /\.json$/i.test(name)
+
 /** Return whether a file is a table of many inputs. */
 export const isTable = ({ name = '' }) => /\.(csv|tsv)$/i.test(name)
 
@@ -56,14 +59,15 @@ const NOT_TAKEN = {
   nothing: 'Nothing was found in it that could be asked about.',
   text: 'This model reads pictures: give it one, or choose a model of texts.',
   sound: 'This model hears sounds: give it one, or choose another model.',
+  graph: 'This model reads graphs: give it one as JSON, or choose another model.',
   image: 'This model reads texts: give it one, or choose a model of pictures.',
   file: 'This is neither a text nor a table of texts: give it one of type txt, csv or tsv.',
 }
 
 /**
- * Take what is dropped or pasted anywhere on the page as a model's input: one picture (`take`), one text (`ask`), or
- * several (`takeSeveral`). Return whether files are `over` the page, and the `notice` of what the model does not read,
- * until another `question` is asked.
+ * Take what is dropped or pasted anywhere on the page as a model's input: one picture (`take`), one text or graph
+ * (`ask`), or several (`takeSeveral`). Return whether files are `over` the page, and the `notice` of what the model
+ * does not read, until another `question` is asked.
  */
 export function useGiven(model, question, { take, ask, takeSeveral }) {
   const [notice, say] = useState('')
@@ -77,6 +81,10 @@ export function useGiven(model, question, { take, ask, takeSeveral }) {
     if (hears) {
       if (file && !isText(file) && !file.type.startsWith('image/')) take(soundOf(file, file.name ?? 'sound'))
       else say(NOT_TAKEN.sound)
+    } else if (sort === 'graph') {
+      if (words) ask(words)
+      else if (isJson(file)) file.text().then(ask)
+      else say(NOT_TAKEN.graph)
     } else if (files.length > 1 || (file && isTable(file))) takeSeveral(files)
     else if (sees && file && !isText(file)) take(pictureOf(file, file.name ?? 'image.png'))
     else if (sees) say(NOT_TAKEN.text)

@@ -106,7 +106,7 @@ export function Evaluation({ model, selection: selected, change, input, main, dr
   const found = useAsked(ready ? `${answer.id}?${query}` : null, (signal) => attentionOf(answer.id, query, signal))
   useForgotten(found, input, main.asked)
   const evaluation = found.refusal ? null : found.value?.evaluation
-  const parts = kind.key === 'image' ? 'patches' : 'tokens'
+  const parts = { image: 'patches', node: 'nodes' }[kind.key] ?? 'tokens'
   const label = named(result, evaluation ?? {}, selection) ?? 'the answer'
   return html`<section id="evaluation" aria-label="Does it matter?">
     <details open=${open} onToggle=${({ target }) => setOpen(target.open)}>

@@ -3,6 +3,7 @@ import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
 import { Heard } from './heard.js'
+import { GraphDrawing } from './graph_drawing.js'
 import { arrive } from './lazy.js'
 import { foundIn, imageLook, mapsOf, statesLook, textLook } from './looks.js'
 import { Marked } from './marked.js'
@@ -12,7 +13,7 @@ import { html, render, useEffect, useMemo, useState } from './preact.js'
 import { Ranked } from './ranked.js'
 import { Roving } from './roving.js'
 import { Select } from './select.js'
-import { DEFAULTS, pinnedOf, rowNamed } from './selection.js'
+import { DEFAULTS, looksAtItsText, pinnedOf, rowNamed } from './selection.js'
 import { Spans } from './spans.js'
 import { PartsView } from './states_view.js'
 import { taskOf, viewOf } from './tasks.js'
@@ -26,9 +27,9 @@ const NARROW = 6 // heads of a layer that fit beside the picture
  * Return the kind of attention that a map is of: what its rows and columns are, and of an image the grid and its
  * prefix. One whose name is not that of a sort is of the input.
  */
-function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object, source }) {
+function kindOfMap({ kind: name, grid: own }, { grid: common = null, prefix = 0, object, source, node }) {
   const grid = own ?? common
-  const input = grid ? 'image' : source ? 'source' : 'frame'
+  const input = grid ? 'image' : source ? 'source' : node ? 'node' : 'frame'
   const [answer, before] = object ? ['object', 'object'] : ['target', 'target_input']
   const axes = { encoder: [input, input], cross: [answer, input], decoder: [answer, before] }
   const kind = SORTS.includes(name) ? name : 'encoder'
@@ -74,14 +75,14 @@ function rowsAnswer(group, attention, { tokens = [] }) {
 }
 
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
-function lookOf({ text, result, mask }, attention, group, patch, heads, found, shown) {
+function lookOf({ text, result, mask, edge_types: edges }, attention, group, patch, heads, found, shown) {
   const part = { ...attention, maps: group.maps }
   if (attention.method === 'parts') return statesLook({ ...part, against: null })
   if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
   const merged = !found.length && areMerged(attention, written)
   const about = result.entities?.find(({ object }) => object === shown)?.tokens[0]
-  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about })
+  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about, edges })
 }
 
 /** Return the picture that was sent, upright, once it is decoded; null where there is none. */
@@ -203,7 +204,7 @@ function Looked({
           prefix=${group.kind.prefix} explains=${EXPLAINS.includes(method)} />`
       : text()}
     <p class="meaning">${METHODS[method]}</p>
-    <${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${group.kind.name === 'encoder'} />
+    <${DrawControls} selection=${selection} change=${change} text=${!image} pairs=${looksAtItsText(group.kind)} />
   </section>`
 }
 
@@ -226,6 +227,6 @@ function Looks({ looks }) {
     <${Inline} key=${at} seen=${looks[at]} />`
 }
 
-arrive({ Heard, Marked, Ranked, Spans })
+arrive({ GraphDrawing, Heard, Marked, Ranked, Spans })
 const seen = JSON.parse(document.getElementById('seen').textContent)
 render(html`<${Looks} looks=${seen.looks ?? [seen]} />`, document.getElementById('app'))

@@ -1,4 +1,5 @@
 import { examplePicture } from './image_file.js'
+import { Later } from './lazy.js'
 import { html, useEffect, useRef, useState } from './preact.js'
 import { Roving } from './roving.js'
 import { taskOf } from './tasks.js'
@@ -42,12 +43,13 @@ export function TextInput({ model, input, take, typed }) {
 /** The model's own examples, as buttons. */
 export function Examples({ examples, chosen, choose, name = 'example' }) {
   if (!examples?.length) return null
-  const button = ({ image, sound, text, text_pair: pair }, at) => html`<button type="button" key=${at}
-    id=${`${name}-${at}`} class=${image ? 'thumb' : 'sample'} dir="auto"
-    aria-label=${image ? `${name[0].toUpperCase()}${name.slice(1)} ${at + 1}` : null}
+  const button = ({ image, sound, graph, text, text_pair: pair }, at) => html`<button type="button" key=${at}
+    id=${`${name}-${at}`} class=${image || graph ? 'thumb' : 'sample'} dir="auto"
+    aria-label=${image || graph ? `${name[0].toUpperCase()}${name.slice(1)} ${at + 1}` : null}
     aria-pressed=${String(at) === chosen}
     onClick=${() => choose(String(at))}>
-    ${image ? html`<${ExamplePicture} address=${image} />` : sound ? `Sound ${at + 1}`
+    ${image ? html`<${ExamplePicture} address=${image} />`
+      : graph ? html`<${Later} part="GraphThumbnail" graph=${graph} />` : sound ? `Sound ${at + 1}`
       : pair ? asExample(text, pair) : text}
   </button>`
   return html`<${Roving} class="examples"

@@ -1,6 +1,9 @@
 import { copyLook } from './copies.js'
 import { Curves } from './curves.js'
 import { WhatWasFed } from './fed.js'
+import { GraphDrawing } from './graph_drawing.js'
+import { GraphInput } from './graph_input.js'
+import { GraphThumbnail } from './graph_thumbnail.js'
 import { Guide } from './guide.js'
 import { Heard } from './heard.js'
 import { Inside } from './inside.js'
@@ -15,6 +18,6 @@ import { SoundView } from './sound_view.js'
 import { Spans } from './spans.js'
 
 arrive({
-  Curves, Guide, Heard, Inside, Labels, LabelWords, Marked, Ranked, Several, Share, SoundInput, SoundView, Spans,
-  WhatWasFed, copyLook,
+  Curves, GraphDrawing, GraphInput, GraphThumbnail, Guide, Heard, Inside, Labels, LabelWords, Marked, Ranked, Several,
+  Share, SoundInput, SoundView, Spans, WhatWasFed, copyLook,
 })

@@ -14,8 +14,8 @@ let serial = 0
 
 /** Return what tells an input from others. */
 export function nameOf(input) {
-  if (input.kind === 'text') return JSON.stringify([input.text, input.pair])
-  if (input.kind === 'kept') return input.id
+  const own = { text: () => JSON.stringify([input.text, input.pair]), graph: () => input.json, kept: () => input.id }
+  if (own[input.kind]) return own[input.kind]()
   if (!serials.has(input)) serials.set(input, ++serial)
   return serials.get(input)
 }
@@ -119,9 +119,9 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
   const { row, items } = taskOf(model)
   const all = (answer.results && items?.(answer.results[0])) ?? []
   const about = (all.find(({ object }) => String(object) === selection.object) ?? all[0])?.tokens?.[0]
-  const { mask } = model.inputs
+  const { mask, step, edge_types: edges } = model.inputs
   const seen = textLook(attention, kind, {
-    text, pair, row, written, heads, mask, merged, found, about, step: model.inputs.step,
+    text, pair, row, written, heads, mask, merged, found, about, step, edges,
   })
   const { duration } = answer.results?.[0] ?? {}
   if (duration) return withinSound(seen, kind, Math.min(duration / model.inputs.seconds, 1))

@@ -74,15 +74,15 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * which; those of blocks are counted. The tokens of objects are their labels, of those that are `found`, and their
  * numbers; `numbers` say which are rows, if rows are objects. `before` is the text in front of the rows, `subject`
  * names all that is explained, `about` is the row that the answer is about, `start` the place of the first row on its
- * axis. `step` is the seconds of a frame of a sound.
+ * axis. `step` is the seconds of a frame of a sound, `edges` are the names of the types of a graph's edges.
  */
 export function textLook(attention, kind, {
-  text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step,
+  text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step, edges,
 }) {
   const { method } = attention
   const object = attention.tokens.object?.map((one) => objectToken(one, found))
   const [frame, band] = [step, 0].map((seconds) => framesOf(attention.maps[0], seconds))
-  const axes = { ...attention.tokens, frame, band, object }
+  const axes = { ...attention.tokens, frame, band, object, node: attention.tokens.node?.map(nodeToken) }
   const maps = mapsOf(attention)
   const [{ target, targets, queries, keys, pool, rows: named, objects: numbers = null }] = maps
   const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[kind.query], queries, pool)
@@ -118,10 +118,17 @@ export function textLook(attention, kind, {
     normalized: maps[0].normalized && !['max', 'min'].includes(heads), // rows of these have no sum
     text: kind.key === 'source' ? text : until + answer, pair,
     start: first, same,
-    about: mask ? Math.max(rows.findIndex(({ text: own }) => own.includes(mask)), 0) : same && !merged ? about : 0,
+    graph: attention.graph && !pool ? { ...attention.graph, types: edges } : null,
+    about: aboutOf(rows, mask, same && !merged ? about : 0),
     numbers, explained: target?.object ?? null, found, image: attention.image, subject: subjectOf(maps),
     sure: generated && !merged && !some && !pool ? written.map(({ log_probability }) => Math.exp(log_probability)) : [],
   }
+}
+
+/** Return the row that an answer is about: the mask's; none of nodes where there is no virtual one. */
+function aboutOf(rows, mask, about) {
+  if (rows[0].node !== undefined) return null
+  return mask ? Math.max(rows.findIndex(({ text }) => text.includes(mask)), 0) : about
 }
 
 /** Return the frames of a sound, or blocks of them, as tokens: their seconds, or numbers where nobody says these. */
@@ -142,6 +149,13 @@ export function withinSound(look, kind, part) {
     normalized: false, // rows may have had a part of their sum behind it, which is not given to the others
     series: look.series.map((one) => ({ ...one, values: kept(one.values) })),
   }
+}
+
+/** Return a node as a token: its type, and its place in the graph where it has one. */
+function nodeToken({ text, span, special }) {
+  const node = span?.[0]
+  const words = node === undefined ? text : `${text} #${node}`
+  return { text: words.replaceAll(' ', '\u00a0'), span: null, special, name: text, node }
 }
 
 /** Return an object as a token: its label, if it is found, and its number. */

@@ -13,7 +13,8 @@ import { BetweenObjects } from './objects_view.js'
 import { html, useState } from './preact.js'
 import { Present } from './present.js'
 import {
-  aboutKind, carriedOf, coveredOf, hasObjects, kindOf, kindsOf, pinnedOf, rowNamed, sortOf,
+  aboutKind, carriedOf, coveredOf, hasObjects, hasWords, kindOf, kindsOf, looksAtItsText, pinnedOf, rowNamed,
+  sortOf,
 } from './selection.js'
 import { Likeness, OtherInputs } from './second.js'
 import { PartsView, SimilarView } from './states_view.js'
@@ -37,6 +38,8 @@ export function Input({ model, selection, change, about, input, take, takeSevera
     image: () => html`<${ImageInput} picture=${file} take=${take}
       takeSeveral=${takeSeveral} most=${model.limits.image_pixels} over=${given.over} />`,
     sound: () => html`<${Later} part="SoundInput" sound=${file} take=${take} over=${given.over} />`,
+    graph: () => html`<${Later} part="GraphInput" key=${turn} model=${model} json=${text || file?.json}
+      take=${about} />`,
     text: () => html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} typed=${typed} />`,
   }[sort]
   return html`<section id="input" aria-label="Input" tabindex="-1">
@@ -199,7 +202,7 @@ export function Controls({ models, model, selection, change, main, input }) {
   return html`<section id="controls" aria-label="Controls" tabindex="-1">
     <${LookControls} ...${shared} labels=${main.asked.value?.results?.[0].labels} />
     <${Compare} ...${shared} models=${models} input=${input} />
-    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${kind.name === 'encoder'}
-      asks=${kind.key !== 'object'} />
+    <${DrawControls} ...${shared} text=${kind.key !== 'image'} pairs=${looksAtItsText(kind)}
+      asks=${hasWords(kind)} />
   </section>`
 }

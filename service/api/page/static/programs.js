@@ -1,4 +1,5 @@
 import { addressOf, hasKey, queryOf } from './service.js'
+import { written } from './values.js'
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'` // for a shell
 
@@ -41,9 +42,11 @@ function curlOf({ key, file, source, body, type, address, looks, look, part }) {
 function pythonOf({ key, path, file, body, options: { attention, ...options }, prints, part }) {
   const [place, query] = path.split('?')
   const [model, endpoint] = place.split('/').slice(2)
-  const { inputs, query: wanted, texts, ...given } = file ? { inputs: file, ...numbersOf(query) } : JSON.parse(body)
+  const { inputs, graphs, query: wanted, texts, ...given } = file ? { inputs: file, ...numbersOf(query) }
+    : JSON.parse(body)
   const both = Array.isArray(inputs) // two texts
-  const text = texts ? `${JSON.stringify(wanted)}, ${JSON.stringify(texts)}`
+  const text = graphs ? graphs.map(inPython).join()
+    : texts ? `${JSON.stringify(wanted)}, ${JSON.stringify(texts)}`
     : inputs.question ? `${JSON.stringify(inputs.question)}, ${JSON.stringify(inputs.context)}`
     : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`
     : JSON.stringify(inputs)
@@ -69,9 +72,13 @@ function pythonOf({ key, path, file, body, options: { attention, ...options }, p
 const numbersOf = (query) => Object.fromEntries([...new URLSearchParams(query)].map(([name, value]) =>
   [name, name === 'labels' ? value.split(',') : Number.isNaN(Number(value)) ? value : Number(value)]))
 
-/** Return options as keywords of Python, which reads all but truth values as JSON writes them. */
-const keywordsOf = (options) => Object.entries(options).map(([name, value]) =>
-  `${name}=${value === true ? 'True' : value === false ? 'False' : JSON.stringify(value)}`)
+const CONSTANTS = new Map([[true, 'True'], [false, 'False'], [null, 'None']])
+
+/** Return a value as Python writes it. */
+const inPython = (value) => written(value, CONSTANTS)
+
+/** Return options as keywords of Python. */
+const keywordsOf = (options) => Object.entries(options).map(([name, value]) => `${name}=${inPython(value)}`)
 
 function javaScriptOf({ key, file, body, type, address, looks, look, part }) {
   const read = `await (await import('node:fs/promises')).readFile(${JSON.stringify(file)})`

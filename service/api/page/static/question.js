@@ -1,7 +1,8 @@
 import { blobOf } from './canvas.js'
+import { asInput } from './graphs.js'
 import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
-import { PENDING } from './selection.js'
+import { PENDING, sortOf } from './selection.js'
 import { exampleSound, soundOf } from './sound_file.js'
 import { ask, BROKEN, listen, Refusal, stored, UNUSABLE } from './service.js'
 import { taskOf } from './tasks.js'
@@ -11,19 +12,27 @@ const MOST_KEPT = 2 ** 21 // characters of a picture that outlives a reload
 const MOST_PICTURES = 12
 const pictures = new Map() // by the id of their answers, or promises of them
 
+const EXAMPLES = { // what an example of each sort is as an input
+  graph: asInput,
+  image: examplePicture,
+  sound: exampleSound,
+  text: (text, { text_pair: pair = '' }) => ({ kind: 'text', text, pair }),
+}
+
 /**
- * Return what a selection asks about: a text, a picture, one that only the service still has, or null; or a promise of
- * it, the same one each time.
+ * Return what a selection asks about: a text, a graph, a picture, one that only the service still has, or null; or a
+ * promise of it, the same one each time.
  */
 export function inputOf(model, { id, text, pair, example }, picture) {
   if (PENDING.includes(id)) return picture
   if (id) return pictures.get(id) ?? restored(id)
   const { second, needs } = taskOf(model)
+  if (text && sortOf(model) === 'graph') return { kind: 'graph', json: text }
   if (text) return needs && !pair.trim() ? null : { kind: 'text', text, pair: second ? pair : '' } // one, or two
   const chosen = example === 'none' ? null : model.examples?.[Number(example || 0)]
   if (!chosen) return null
-  if (chosen.sound) return exampleSound(chosen.sound)
-  return chosen.image ? examplePicture(chosen.image) : { kind: 'text', text: chosen.text, pair: chosen.text_pair ?? '' }
+  const [sort] = Object.keys(EXAMPLES).filter((one) => chosen[one])
+  return EXAMPLES[sort](chosen[sort], chosen)
 }
 
 /** Return the labels to choose among, one a line: those that are chosen, else those of the example or of the first. */

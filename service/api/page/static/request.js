@@ -1,3 +1,4 @@
+import { graphOf } from './graphs.js'
 import { html, useRef, useState } from './preact.js'
 import { programs } from './programs.js'
 import { queryOf, send } from './service.js'
@@ -19,8 +20,9 @@ export function requestOf(model, input, options) {
     const type = /^(image|audio)\//.test(input.blob.type) ? input.blob.type : 'application/octet-stream'
     return { path: query ? `${path}?${query}` : path, init: posted(input.blob, type) }
   }
-  const { text, pair } = input
-  const asked = task.asks?.(text, pair, options) ?? { inputs: pair ? task.inputs(text, pair) : text }
+  const { kind, text, pair } = input
+  const asked = kind === 'graph' ? { graphs: [graphOf(input)] }
+    : task.asks?.(text, pair, options) ?? { inputs: pair ? task.inputs(text, pair) : text }
   return { path, init: posted(JSON.stringify({ ...asked, ...options }), 'application/json') }
 }
 

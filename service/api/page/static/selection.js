@@ -62,8 +62,20 @@ export function within(model, selection) {
   }
 }
 
-/** Return the sort of a model's inputs: image, sound or text. */
-export const sortOf = ({ inputs }) => (inputs.width ? 'image' : inputs.rate ? 'sound' : 'text')
+const SAID = { image: 'width', sound: 'rate', graph: 'node_types' } // what is said of inputs of each sort
+
+/** Return the sort of a model's inputs: image, sound, graph or text. */
+export const sortOf = ({ inputs }) => Object.keys(SAID).find((sort) => inputs[SAID[sort]]) ?? 'text'
+
+/** Return whether another model reads what a model reads: inputs of its sort, and nodes of its types. */
+const readsAlike = (model, other) => sortOf(model) === sortOf(other)
+  && String(model.inputs.node_types) === String(other.inputs.node_types)
+
+/** Return whether a text of a kind looks at itself, and so at the second one of a pair. */
+export const looksAtItsText = ({ query, key }) => query === 'source' && key === 'source'
+
+/** Return whether what a kind looks at are tokens of a text, which may be words. */
+export const hasWords = ({ key }) => !['image', 'object', 'node'].includes(key)
 
 /** Return whether an answer is of a longer sound than its model hears at once: no attention is of such a one. */
 export const isLong = ({ inputs }, answer) => answer?.results?.[0].duration > inputs.seconds
@@ -193,20 +205,20 @@ export function comparisonsOf(models, model, selection, input) {
   const kind = kindOf(model, selection)
   const method = methodOf(model, kind, selection)
   const others = (values, own) => values.filter((one) => one !== own)
-  if (STATES.includes(method) || sortOf(model) === 'sound') return [['', 'nothing']] // states compare by themselves
+  const sort = sortOf(model)
+  if (STATES.includes(method) || sort === 'sound') return [['', 'nothing']] // states compare by themselves
   const methods = others(methodsOf(model, kind, selection), method).filter((one) => !STATES.includes(one))
   const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), layerOf(kind, selection))
-  const sees = ({ inputs }) => Boolean(inputs.width)
   const byId = EXPLAINS.includes(method) && Boolean(selection.against) // which another model does not know
   const asks = input?.kind !== 'kept' && !byId
-  const alike = models.filter((one) => asks && one.name !== model.name && sees(one) === sees(model))
+  const alike = models.filter((one) => asks && one.name !== model.name && readsAlike(one, model))
+  const another = { image: (!input || input.bitmap) && 'the image with patches covered', text: 'another text' }[sort]
   return [
     ['', 'nothing'],
     ...methods.map((one) => [`method:${one}`, `method ${one}`]),
     ...layers.map((one) => [`layer:${one}`, `layer ${one}`]),
     ...alike.map(({ name }) => [`model:${name}`, `model ${name}`]),
-    ...(sees(model) && input && !input.bitmap ? []
-      : [['input', sees(model) ? 'the image with patches covered' : 'another text']]),
+    ...(another ? [['input', another]] : []),
   ]
 }
 
@@ -250,7 +262,7 @@ export function optionsOf(model, selection) {
     if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
   if (explains) Object.assign(options, task.explained(model, selection, method))
-  if (selection.merge && !image && kind.key !== 'object') options.merge = 'words'
+  if (selection.merge && hasWords(kind)) options.merge = 'words'
   return options
 }
 

@@ -226,6 +226,7 @@ const TASKS = { // `title` is the question, `second` what a second text is; a fi
   'automatic-speech-recognition': { ...CLASSES, ...HEARD, View: later('Heard'), title: 'What is said?' },
   'audio-classification': { ...CLASSES, title: 'What is heard?' },
   'image-classification': { ...CLASSES, title: 'What is in the image?' },
+  'graph-classification': { ...CLASSES, title: 'What kind of graph is it?' },
   'object-detection': { ...OBJECTS, title: 'What is where in the image?' },
   'text-classification': { ...PAIRS, title: 'What kind of text is it?' },
   'token-classification': { ...ENTITIES, title: 'What is named in the text?' },

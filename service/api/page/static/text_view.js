@@ -1,5 +1,6 @@
 import { SERIES } from './colours.js'
 import { AsTable } from './figures.js'
+import { Later } from './lazy.js'
 import { Legend } from './legend.js'
 import { Lines } from './lines.js'
 import { Matrix } from './matrix.js'
@@ -7,7 +8,7 @@ import { html, useEffect, useMemo, useState } from './preact.js'
 import { pinnedOf, rowNamed } from './selection.js'
 import { Roving } from './roving.js'
 import { InPlace, readout } from './tokens.js'
-import { difference, keepMass, labelOf, largest, range, short, without } from './values.js'
+import { difference, keepMass, labelOf, largest, range, rowOrMean, short, without } from './values.js'
 import { TOUCH, wordsOf } from './words.js'
 
 const VIEWS = { place: 'in place', lines: 'lines', matrix: 'matrix' }
@@ -70,10 +71,11 @@ function panelsOf(look, compared, { here, there, comparable }, own) {
 
 /** Return one row as a table: a line for each token, with a value for each series. */
 function rowTable({ rows, columns, series }, row) {
-  const line = (token, at) =>
-    [labelOf(token), ...series.map(({ values }) => Number(short(values[row * columns.length + at])))]
+  const own = series.map(({ values }) => rowOrMean(values, columns.length, row))
+  const line = (token, at) => [labelOf(token), ...own.map((values) => Number(short(values[at])))]
   const head = ['token', ...series.map(({ name }) => name)]
-  return { caption: `From “${labelOf(rows[row])}”`, head, rows: columns.map(line), sorts: true }
+  const caption = row === null ? 'The mean of all' : `From “${labelOf(rows[row])}”`
+  return { caption, head, rows: columns.map(line), sorts: true }
 }
 
 /** Return the whole matrix as a table, of the first series. */
@@ -103,10 +105,12 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     setHoveredColumn(null)
   }, [look, view])
 
-  const last = look.rows.length - 1
   const shownRow = (at) => (at === null || !look.kept.includes(at) ? null : look.kept.indexOf(at))
   const pinned = shownRow(pinnedOf(selection))
-  const row = Math.min(shownRow(playing) ?? hovered ?? pinned ?? shownRow(whole.about) ?? 0, last)
+  const graph = view === 'place' ? look.graph : null // its heat stays while somebody passes over nodes
+  const marked = shownRow(playing) ?? (graph ? null : hovered) ?? pinned ?? shownRow(whole.about) ?? (graph ? null : 0)
+  const rowIn = ({ rows }) => (marked === null ? null : Math.min(marked, rows.length - 1))
+  const row = rowIn(look)
   const column = hoveredColumn < look.columns.length ? hoveredColumn : null
   const pin = (at) => change({ row: rowNamed(at === pinned || at === null ? null : look.kept[at]) })
   const hover = (at) => {
@@ -117,15 +121,16 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
   const shared = { view, hovered, pinned, column, colormap, ...matrix, hover, point: setHoveredColumn, pin }
   const panel = ({ look: one, label, top }, at) => html`<figure key=${at}>
     ${label && html`<figcaption>${label}</figcaption>`}
-    <${Drawn} ...${shared} look=${one} row=${Math.min(row, one.rows.length - 1)} top=${top} />
+    <${Drawn} ...${shared} look=${one} row=${rowIn(one)} top=${top} />
   </figure>`
   const said = ({ name, values }) => (look.series.length > 1 ? `${name}: ` : '')
-    + readout({ ...look, values, row, column, sure: look.sure[row] })
+    + [[row, column], ...(graph && hovered !== null ? [[hovered, null]] : [])].map(([row, column]) =>
+      readout({ ...look, values, row, column, sure: look.sure[row] })).join('\n')
   const token = look.rows[pinned]
   const editable = edit && kind.query === 'source' && token?.span && !token.special && !token.sequence
   return html`
     <${Tabs} view=${view} change=${change} explains=${look.explains} alike=${look.alike}
-      what=${kind.query === 'object' ? 'object' : 'token'} />
+      graph=${look.graph} what=${{ object: 'object', node: 'node' }[kind.query] ?? 'token'} />
     <div class=${panels.length > 1 ? 'several' : ''} id="looks" onKeyDown=${({ key }) => key === 'Escape' && pin(null)}>
       ${panels.map(panel)}
     </div>
@@ -146,13 +151,13 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
     ${view === 'lines' && look.series.length > 1 && html`<${Swatches} series=${look.series} />`}`
 }
 
-function Tabs({ view, change, explains, alike, what }) {
+function Tabs({ view, change, explains, alike, what, graph }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
   const meaning = explains ? `What each ${what} contributed to the marked one.`
     : `What the marked ${what} ${alike ? 'is like' : 'looks at'}.`
   return html`<${Roving} class="tabs" aria-label="View">
-    ${Object.entries(VIEWS).map(tab)}
+    ${Object.entries({ ...VIEWS, ...(graph && { place: 'graph' }) }).map(tab)}
     <small>${meaning} ${TOUCH ? 'Touch one to pin it.' : 'Point at one, or click to pin it; Escape unpins.'}</small>
   <//>`
 }
@@ -184,7 +189,10 @@ function Drawn({ view, look, row, hovered, pinned, column, top, colormap, log, z
     rows=${rows} columns=${columns} values=${values} signed=${signed} row=${row} pinned=${pinned}
     text=${look.text} pair=${look.pair} before=${look.before} sure=${look.sure} same=${look.same}
     onHover=${hover} onPick=${pin} />`
-  const draw = view === 'matrix' ? matrix : inPlace
+  const onGraph = ({ name, values }) => html`<${Later} part="GraphDrawing" key=${name} look=${look} values=${values}
+    row=${row} hovered=${hovered} pinned=${pinned} column=${column} colormap=${colormap}
+    onHover=${(at, over) => (hover(at), point(over))} onPick=${pin} />`
+  const draw = view === 'matrix' ? matrix : look.graph ? onGraph : inPlace
   return series.map((one) => html`${series.length > 1 && html`<small>${one.name}</small>`}${draw(one)}`)
 }
 

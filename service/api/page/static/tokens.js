@@ -2,7 +2,7 @@ import { useSame } from './canvas.js'
 import { AGAINST, FOR } from './colours.js'
 import { html, useLayoutEffect, useMemo, useRef } from './preact.js'
 import { stepTo } from './roving.js'
-import { directionOf, labelOf, percent, short } from './values.js'
+import { directionOf, labelOf, percent, rowOrMean, short } from './values.js'
 
 const DEEPEST = 0.45 // share of colour behind a token at most: its text stays readable in light and dark
 const SURE = 0.5 // a generated token less likely than this is marked
@@ -49,15 +49,19 @@ export function tintOf(part, signed) {
   return `--weight: ${Math.abs(tint)}%${signed ? `; --tint: ${tint < 0 ? AGAINST : FOR}` : ''}`
 }
 
-/** Return in words what a row looks at, or is like: its largest three, or one column; its probability if `sure`. */
+/**
+ * Return in words what a row (of null the mean of all) looks at, or is like: its largest three, or one column; its
+ * probability if `sure`.
+ */
 export function readout({ rows, columns, values, row, column = null, sure, explains = false, alike = false }) {
-  const weights = values.subarray(row * columns.length, (row + 1) * columns.length)
+  const weights = rowOrMean(values, columns.length, row)
   const where = ({ span, sequence }) =>
     span ? ` at character ${span[0]}${sequence ? ' of the second text' : ''}` : ''
   const at = (key) => `“${labelOf(columns[key])}”${where(columns[key])}: ${short(weights[key])}`
   const best = [...columns.keys()].filter((key) => weights[key] > 0)
     .sort((one, other) => weights[other] - weights[one]).slice(0, 3)
-  const who = `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
+  const who = row === null ? 'The mean of all'
+    : `“${labelOf(rows[row])}”${sure === undefined ? '' : `, probability ${percent(sure)},`}`
   const [verb, link] = explains ? ['owes', 'to'] : alike ? ['is', 'like'] : ['looks', 'at']
   return column === null ? `${who} ${verb} most ${link} ${best.map(at).join(', ') || 'nothing'}`
     : `${who} ${verb} ${link} ${at(column)}`

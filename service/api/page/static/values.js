@@ -33,6 +33,24 @@ export const middleOf = ({ rows, columns }) => Math.floor(rows / 2) * columns + 
 /** Return a share as a length of a style. */
 export const lengthOf = (share) => `${(100 * share).toFixed(4)}%`
 
+/** Return a value as JSON with spaces; `names` are other ones of its constants, as a Map. */
+export function written(value, names) {
+  const one = (part) => written(part, names)
+  if (Array.isArray(value)) return `[${value.map(one).join(', ')}]`
+  if (value && typeof value === 'object') {
+    return `{${Object.entries(value).map((entry) => entry.map(one).join(': ')).join(', ')}}`
+  }
+  return names?.get(value) ?? JSON.stringify(value)
+}
+
+/** Return a row of values, (rows, columns) in one array; without a row the mean of all. */
+export function rowOrMean(values, columns, row) {
+  if (row !== null) return values.subarray(row * columns, (row + 1) * columns)
+  const count = values.length / columns
+  return Float32Array.from(range(columns), (at) =>
+    range(count).reduce((sum, one) => sum + values[one * columns + at], 0) / count)
+}
+
 /** Return the whole numbers below a count. */
 export const range = (count) => [...Array(count).keys()]
 

@@ -49,12 +49,17 @@ const SOUNDS = { // the same where the input is a sound
   encoder: { name: KINDS.encoder.name, rows: 'From the sound (rows) to itself (columns)' },
 }
 
+const GRAPHS = { // the same where the input is a graph
+  encoder: { name: KINDS.encoder.name, rows: 'From the nodes (rows) to the nodes (columns)' },
+}
+const OF_INPUT = { frame: SOUNDS, node: GRAPHS }
+
 /** The sorts of attention; what the answer looks at comes first. */
 export const SORTS = Object.keys(KINDS)
 
 /** Return what looks at what in a kind of attention: its `name`, and what its `rows` and columns are. */
 export function wordsOf({ name, kind: sort = name, query, key }) {
-  const words = (query === 'object' && OBJECTS[sort]) || (key === 'frame' && SOUNDS[sort]) || KINDS[sort]
+  const words = (query === 'object' && OBJECTS[sort]) || OF_INPUT[key]?.[sort] || KINDS[sort]
   if (!words) return { name, rows: 'From what is asked about (rows) to what is looked at (columns)' }
   return sort === name ? words : { ...words, name: `${words.name}, ${name}` } // of several of a sort
 }
