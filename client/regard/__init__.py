@@ -17,6 +17,7 @@ from regard.attention import (
     Diagnosis,
     Evaluation,
     Map,
+    SentGraph,
     Token,
 )
 from regard.child import Started, export, start
@@ -63,7 +64,7 @@ __all__ = [
     "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
     "Incompatible", "InputRefused", "KeyRefused",
     "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
-    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Segment", "Service", "ServiceFailed",
+    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Segment", "SentGraph", "Service", "ServiceFailed",
     "Similarity", "SparseEmbedding", "SpokenWord", "Started", "Stream", "StreamBroken", "StreamedToken", "Tagged",
     "TimedOut", "Token", "TooSlow", "Transcription", "Word", "connect", "export", "start",
 ]  # fmt: skip

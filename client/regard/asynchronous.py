@@ -137,11 +137,11 @@ class AsyncModel:
         return await self._one(task_of(self.description), given, options)
 
     async def classify(self, given: Input, **options: Unpack[ClassifyOptions]) -> Classification:
-        """Return the likeliest classes of a picture or a text."""
+        """Return the likeliest classes of a picture, a text or a graph."""
         return await self._one(CLASSIFY, given, options)
 
     async def classify_batch(self, given: Iterable[Input], **options: Unpack[ClassifyOptions]) -> list[Classification]:
-        """Return the likeliest classes of each of several pictures or texts."""
+        """Return the likeliest classes of each of several pictures, texts or graphs."""
         return await self._all(CLASSIFY, given, options)
 
     async def detect(self, given: Picture, **options: Unpack[DetectOptions]) -> Detection:
@@ -153,11 +153,11 @@ class AsyncModel:
         return await self._all(DETECT, given, options)
 
     async def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
-        """Return a text or a picture as a vector."""
+        """Return a text, a picture or a graph as a vector."""
         return await self._one(EMBED, given, options)
 
     async def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
-        """Return each of several texts or pictures as a vector."""
+        """Return each of several texts, pictures or graphs as a vector."""
         return await self._all(EMBED, given, options)
 
     async def embed_sparse(self, given: Text, **options: Unpack[SparseOptions]) -> SparseEmbedding:

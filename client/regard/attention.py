@@ -88,14 +88,25 @@ class LookedAt(AskedAttention, total=False):
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a text, or a word of several."""
+    """A token of a text, or a word of several; or a node of a graph, whose text is its type."""
 
     text: str
     span: tuple[int, int] | None
-    """Where it stands in the text, in Unicode code points; None of special tokens."""
+    """Where it stands in the text, in Unicode code points, or in the list of nodes; None of special tokens."""
     special: bool
     sequence: int | None = None
     """In a pair of texts, the one that it is in: 0 or 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class SentGraph:
+    """A graph as the service read it, and where its nodes may be drawn."""
+
+    directed: bool
+    edges: npt.NDArray[np.intp]
+    """(edges, 3): from which node, to which, and the number of the type."""
+    places: npt.NDArray[np.float64]
+    """(nodes, 2): across and down, from 0 to 1. A virtual node has none."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +188,7 @@ class Attention:
     method: str
     maps: Sequence[Map]
     tokens: Mapping[str, Sequence[Token]]
-    """Of texts, by axis: `source`, `target` (what each row emitted), `target_input` (what each row was fed)."""
+    """Of texts, by axis: `source`, `target` (what each row emitted), `target_input` (what each row was fed); `node`."""
     grid: tuple[int, int] | None = None
     """Of an image: rows and columns of patches."""
     prefix: int = 0
@@ -190,6 +201,8 @@ class Attention:
     """Of an image: the rectangle (left, top, right, bottom) that the grid covers, in pixels of the upright image."""
     step: float | None = None
     """Of a sound: the seconds of a frame; column `n` of a map over frames begins at `n * step`."""
+    graph: SentGraph | None = None
+    """Of a graph: its edges, and where its nodes may be drawn."""
     objects: Sequence[Detected] = ()
     """Of a detector: all that it looks for, by number, found or not."""
     diagnostics: Sequence[Diagnosis] = ()
@@ -227,7 +240,7 @@ class Attention:
         Raises BadInput if the input was no image or there is no such map, head, row or object.
         """
         if self.grid is None or self.size is None or self.box is None:
-            raise BadInput("heat: must be of an image, given the attention of a text; maps[0].values has its numbers")
+            raise BadInput("heat: must be of an image, given the attention of another; maps[0].values has its numbers")
         if self.method == "parts":
             raise BadInput("heat: must be of one number a patch, given parts, which have colours; take colours()")
         one, row = self._chosen(map, row, object)
@@ -324,7 +337,8 @@ class Attention:
         if kind == "encoder" and self.grid:
             patches = [f"{row},{column}" for row in range(self.grid[0]) for column in range(self.grid[1])]
             return [f"[{number}]" for number in range(self.prefix)] + patches
-        return [token.text for token in self.tokens.get("source" if kind == "encoder" else "target_input", ())]
+        axes = ("source", "node") if kind == "encoder" else ("target_input",)
+        return [token.text for axis in axes for token in self.tokens.get(axis, ())]
 
     def _is_whole(self, maps: Sequence[Map], rows: int) -> bool:
         """Return whether maps are the weights of all layers and heads, with all rows."""

@@ -14,8 +14,10 @@ from PIL import Image
 
 from regard.attention import Attention, Json
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
+from regard.graphs import Network
 from regard.inputs import CHANNELS, FIELDS, Encoded, encode, names_file
 from regard.models import Description, read_description
+from regard.plain import plain
 from regard.reading import read_attention
 from regard.results import Asked, Asker, R, Result, read_result
 from regard.tasks import task_of
@@ -151,10 +153,10 @@ def placed(start: int, batch: Sequence[Encoded]) -> Iterator[None]:
 
 
 def is_one(inputs: object) -> bool:
-    """True for one input in place of several: a text, a file, a picture, also as an array."""
+    """True for one input in place of several: a text, a file, a graph, a picture, also as an array."""
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "buif":
         return inputs.ndim < 3 or (inputs.ndim == 3 and inputs.shape[2] in CHANNELS)
-    return isinstance(inputs, str | bytes | bytearray | memoryview | os.PathLike | Image.Image)
+    return isinstance(inputs, str | bytes | bytearray | memoryview | os.PathLike | Image.Image | Mapping | Network)
 
 
 def with_rates(inputs: Iterable[object], rate: int | None) -> Iterable[object]:
@@ -278,17 +280,6 @@ def _named(name: str, value: object) -> object:
     if name != "image" or (isinstance(value, str) and not names_file(value) and BASE64.fullmatch(value)):
         return value
     return encode(value, "image").json
-
-
-def plain(value: object) -> Any:  # noqa: ANN401 # what JSON has
-    """Return a value as JSON has it: of ranges and numpy's numbers too."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(one) for one in value]
-    return value
 
 
 def _query(options: Json) -> dict[str, str]:

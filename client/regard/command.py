@@ -23,9 +23,14 @@ from regard.tasks.transcription import TRANSCRIBE, TranscribeOptions, Transcript
 from regard.terminal import can_show, drawn, say
 
 LOG_VARIABLE = "REGARD_LOG_FORMAT"
-SOUNDS = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3")
-"""How names of sounds end; other files are pictures."""
-TAKEN = {"image": "pictures", "sound": "sounds", "text": "texts; a picture or a sound must be a file that exists"}
+SUFFIXES = {"sound": (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3"), "graph": (".json",)}
+"""How names of sounds and graphs end; other files are pictures."""
+TAKEN = {
+    "image": "pictures",
+    "sound": "sounds",
+    "graph": "graphs",
+    "text": "texts; a picture, a sound or a graph must be a file that exists",
+}
 EXPORT_EXAMPLE = "regard export path/to/checkpoint --to artifacts"
 
 
@@ -141,7 +146,7 @@ def _add_questions(verb: Callable[[str, str, str], argparse.ArgumentParser]) -> 
     hear.set_defaults(run=_transcribe)
 
     for subparser in (look, page):
-        subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's or a sound's file, or a text")
+        subparser.add_argument("input", metavar="FILE|TEXT", help="a picture's, a sound's or a graph's file, or a text")
         beside = subparser.add_mutually_exclusive_group()
         beside.add_argument("--context", help="of a question: the text that answers it")
         beside.add_argument(
@@ -250,10 +255,12 @@ def _asked(service: Service, asked: argparse.Namespace) -> Sequence[Result]:
         is_file = path.is_file()
     except OSError:  # a text that is too long for a name
         is_file = False
-    for thing, suffixes in (("picture", Image.registered_extensions()), ("sound", SOUNDS)):
-        if not is_file and path.suffix.lower() in suffixes:
-            raise BadInput(f"FILE: must be a {thing}'s file that exists, given {path.name!r}")
-    sort = "text" if not is_file else "sound" if path.suffix.lower() in SOUNDS else "image"
+    suffix = path.suffix.lower()
+    named = next((sort for sort, suffixes in SUFFIXES.items() if suffix in suffixes), "image")
+    if not is_file and (named != "image" or suffix in Image.registered_extensions()):
+        thing = "picture" if named == "image" else named
+        raise BadInput(f"FILE: must be a {thing}'s file that exists, given {path.name!r}")
+    sort = named if is_file else "text"
     model = service[asked.model or _first(service.models(), sort, RERANK.endpoint if asked.texts else "").name]
     if is_file and model.description.sort != sort:
         raise BadInput(

@@ -10,8 +10,8 @@ from typing import Any
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """The page's Content-Security-Policy: what stands in it runs, and nothing is asked for."""
-HEIGHTS = {"image": 730, "text": 690, "heads": 930, "alone": 390}
-"""CSS pixels of a frame by what it shows: an image, a text, one with many heads in a layer, or an answer alone."""
+HEIGHTS = {"image": 730, "text": 690, "graph": 930, "heads": 930, "alone": 390}
+"""CSS pixels of a frame by what it shows: an image, a text, a graph, many heads in a layer, or an answer alone."""
 MANY = 7
 """So many heads of a layer stand below the rest, not beside it."""
 
@@ -21,8 +21,8 @@ def document(seen: Mapping[str, object]) -> str:
 
     `seen` is plain JSON: `model`, `task`, `about`; `result`, an entry of the service's `results`; `attention`, its
     attention as the service's JSON says it, or None; `heads`, raw attention of all layers and heads, or None;
-    `picture`, a data URL of the image that was sent, or None; `text`, the text that was sent, or None. Raises TypeError
-    or ValueError for what JSON cannot hold.
+    `picture`, a data URL of the image that was sent, or None; `text`, the text that was sent, or None; `edge_types`,
+    names of the types of a graph's edges, or None. Raises TypeError or ValueError for what JSON cannot hold.
     """
     data = json.dumps(seen, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
     return (
@@ -67,7 +67,8 @@ def _shown(seen: Mapping[str, object]) -> str:
         return "alone"
     if heads and max(one["shape"][0] for one in heads["maps"]) >= MANY:
         return "heads"
-    return "image" if seen.get("picture") else "text"
+    attention: Any = seen.get("attention") or heads
+    return "image" if seen.get("picture") else "graph" if "graph" in attention else "text"
 
 
 @functools.cache

@@ -1,7 +1,8 @@
-"""What is sent: a picture or a sound as the bytes of a file, a text, or a pair of texts."""
+"""What is sent: a picture or a sound as the bytes of a file, a text, a pair of texts, or a graph."""
 
 import base64
 import io
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from regard.errors import BadInput
+from regard.graphs import Graph, Json, graph_of
 from regard.sounds import WAV, Samples, wav_of
 
 Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
@@ -27,7 +29,7 @@ Sound: TypeAlias = str | os.PathLike[str] | bytes | Samples | tuple[Samples, int
 
 The array is (samples,) or (samples, channels), floats from -1 to 1 or int16; its rate may be given beside it.
 """
-Input: TypeAlias = Picture | Text | Sound
+Input: TypeAlias = Picture | Text | Sound | Graph
 
 SENT_AS_THEY_ARE = {
     "JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif", "AVIF": "image/avif"
@@ -36,17 +38,18 @@ SENT_AS_THEY_ARE = {
 CHANNELS = (1, 3, 4)
 
 
-FIELDS = {"image": "images", "text": "inputs", "sound": "audio"}
+FIELDS = {"image": "images", "text": "inputs", "sound": "audio", "graph": "graphs"}
 """The field of a body that holds inputs, by their sort."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """An input as it is sent: the bytes of a picture or a sound and their media type, or a text."""
+    """An input as it is sent: the bytes of a picture or a sound and their media type, a text, or a graph."""
 
     text: Text | None = None
     picture: bytes | None = None
     sound: bytes | None = None
+    graph: Json | None = None
     media_type: str = ""
 
     @property
@@ -56,19 +59,22 @@ class Encoded:
             return base64.b64encode(self._file).decode()
         if isinstance(self.text, tuple):
             return {"text": self.text[0], "text_pair": self.text[1]}
-        return self.text
+        return self.text if self.graph is None else self.graph
 
     @property
     def size(self) -> int:
         """How many bytes the input has in a body, about."""
         if self._file is not None:
             return len(self._file) * 4 // 3
+        if self.graph is not None:
+            return len(json.dumps(self.graph))
         return sum(len(part.encode(errors="replace")) for part in (self.text or ()))
 
     @property
     def field(self) -> str:
         """The field of a body that holds inputs of its sort."""
-        return FIELDS["text" if self._file is None else "image" if self.sound is None else "sound"]
+        given = {"image": self.picture, "sound": self.sound, "graph": self.graph}
+        return FIELDS[next((sort for sort, content in given.items() if content is not None), "text")]
 
     @property
     def _file(self) -> bytes | None:
@@ -135,6 +141,11 @@ def encode_sound(given: object) -> Encoded:
     if not isinstance(given, bytes | bytearray | memoryview) or not given:
         raise BadInput(f"sound: must be a path, bytes, or an array with its rate for this model, given {_kind(given)}")
     return Encoded(sound=bytes(given), media_type=WAV if bytes(given[:4]) == b"RIFF" else "")
+
+
+def encode_graph(given: object) -> Encoded:
+    """Return a graph as it is sent, as JSON. Raises BadInput if it is none, or its file cannot be read."""
+    return Encoded(graph=graph_of(_read("graph", given) if isinstance(given, str | os.PathLike) else given))
 
 
 def with_rate(given: object, rate: int | None) -> object:
@@ -208,6 +219,7 @@ SORTS: Mapping[str, Callable[[object], Encoded]] = {
     "image": encode_picture,
     "text": encode_text,
     "sound": encode_sound,
+    "graph": encode_graph,
     "either": encode_either,
 }
 """What encodes an input, by the name that `Description.sent` has for its sort."""

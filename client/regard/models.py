@@ -8,6 +8,8 @@ from regard.errors import BadInput
 
 COMPARING = ("relevance", "libra", "integrated")
 """These explain a score: of embeddings what makes two of them alike, of a detector one object."""
+SAID = {"image": "height", "sound": "rate", "graph": "node_types"}
+"""What is said of inputs of a sort."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Description:
     endpoints: Sequence[str]
     """The first is its prediction, such as `classify`; `tasks` knows them."""
     sort: str
-    """The sort of its inputs: `image`, `text` or `sound`."""
+    """The sort of its inputs: `image`, `text`, `sound` or `graph`."""
     labels: Sequence[str]
     """The classes; empty where there are none, or too many to list."""
     methods: Sequence[Method]
@@ -115,5 +117,5 @@ def read_description(json: Json) -> Description:
 
 
 def _sort(inputs: Json) -> str:
-    """Return the sort of inputs by what is said of them: images have a height, sounds a rate."""
-    return "image" if "height" in inputs else "sound" if "rate" in inputs else "text"
+    """Return the sort of inputs by what is said of them; of texts nothing that others have."""
+    return next((sort for sort, said in SAID.items() if said in inputs), "text")

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from regard.attention import Attention, Curve, Diagnosis, Evaluation, Json, Map, Sink, Token
+from regard.attention import Attention, Curve, Diagnosis, Evaluation, Json, Map, SentGraph, Sink, Token
 from regard.objects import read_box, read_detected
 
 
@@ -29,6 +29,7 @@ def read_attention(json: Json, step: float | None = None) -> Attention:
         orientation=image["orientation"] if image else 1,
         box=read_box(image["box"]) if image else None,
         step=step,
+        graph=_graph(json["graph"]) if json.get("graph") else None,
         objects=[read_detected(one) for one in objects],
         diagnostics=[_diagnosis(one) for one in json.get("diagnostics") or ()],
         evaluation=_evaluation(json["evaluation"], json["method"]) if json.get("evaluation") else None,
@@ -61,6 +62,11 @@ def read_map(json: Json) -> Map:
         grid=_grid(json["grid"]) if json.get("grid") else None,
         details={name: value for name, value in json.items() if name != "values"},
     )
+
+
+def _graph(json: Json) -> SentGraph:
+    edges, places = np.array(json["edges"], np.intp), np.array(json["places"], np.float64)
+    return SentGraph(json["directed"], edges.reshape(-1, 3), places.reshape(-1, 2))
 
 
 def _grid(json: Json) -> tuple[int, int]:

@@ -209,6 +209,7 @@ def asked_for(result: Result) -> dict[str, object]:
         "heads": _heads(result),
         "picture": picture or None,
         "text": text or None,
+        "edge_types": model.json["inputs"].get("edge_types"),
     }
 
 
@@ -217,7 +218,7 @@ def _heads(result: Result) -> Json | None:
     if "raw" not in model.methods or not model.kinds:
         return None
     whole: AttentionOptions = {"layers": "all", "heads": "all"}
-    if model.json["inputs"].get("max_tokens"):
+    if model.json["inputs"].get("max_tokens") or model.sort == "graph":
         whole["queries"] = "all"
     found = _tried(result, "raw", **whole)
     if found is None or sum(one.values.size for one in found.maps) > HEADS_VALUES:

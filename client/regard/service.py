@@ -158,7 +158,7 @@ class Model:
     """A model of a service. Called with an input, it answers what it was made for.
 
     Pictures are paths, the bytes of files, Pillow images or arrays; texts are strings, or pairs of strings; sounds are
-    paths, the bytes of files, or arrays with their rate.
+    paths, the bytes of files, or arrays with their rate; graphs are dictionaries, those of networkx, or paths.
     """
 
     def __init__(self, transport: Transport, description: Description) -> None:
@@ -175,11 +175,11 @@ class Model:
         return self._one(task_of(self.description), given, options)
 
     def classify(self, given: Input, **options: Unpack[ClassifyOptions]) -> Classification:
-        """Return the likeliest classes of a picture or a text."""
+        """Return the likeliest classes of a picture, a text or a graph."""
         return self._one(CLASSIFY, given, options)
 
     def classify_batch(self, given: Iterable[Input], **options: Unpack[ClassifyOptions]) -> list[Classification]:
-        """Return the likeliest classes of each of several pictures or texts."""
+        """Return the likeliest classes of each of several pictures, texts or graphs."""
         return self._all(CLASSIFY, given, options)
 
     def detect(self, given: Picture, **options: Unpack[DetectOptions]) -> Detection:
@@ -191,11 +191,11 @@ class Model:
         return self._all(DETECT, given, options)
 
     def embed(self, given: Input, **options: Unpack[EmbedOptions]) -> Embedding:
-        """Return a text or a picture as a vector."""
+        """Return a text, a picture or a graph as a vector."""
         return self._one(EMBED, given, options)
 
     def embed_batch(self, given: Iterable[Input], **options: Unpack[EmbedOptions]) -> list[Embedding]:
-        """Return each of several texts or pictures as a vector."""
+        """Return each of several texts, pictures or graphs as a vector."""
         return self._all(EMBED, given, options)
 
     def embed_sparse(self, given: Text, **options: Unpack[SparseOptions]) -> SparseEmbedding:

@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar
 import anyio
 import httpx
 
-from regard.calls import Call, Reply, T, plain, problem_of, service_version
+from regard.calls import Call, Reply, T, problem_of, service_version
 from regard.connecting import BAD_URL, Connecting, check, verifying
 from regard.errors import BadInput, Incompatible, NoService, RegardError, TimedOut, refused
+from regard.plain import plain
 
 AGAIN = (429, 503)
 """The statuses after which a request is sent again."""

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import regard
 
 from tests.page.conftest import settled, state_of, violations
 from tests.samples.exports import exported
@@ -149,3 +150,17 @@ def test_a_graph_is_typed_and_what_is_wrong_with_it_is_said_in_the_services_word
     assert page.locator(".graph .node").count() == 5
     page.locator("#code-Python").click()
     assert f"model.classify({json.dumps(SMALL)})" in page.locator("#request pre").inner_text()
+
+
+def test_a_notebook_shows_the_graph_and_its_heads_without_a_network(offline, service):
+    with regard.connect(str(service.base_url)) as connected:
+        answer = connected["graphs-gtn"].classify(LINKED)
+        html = answer._repr_mimebundle_()["text/html"]
+        values = answer.look("raw").maps[0].values[0]
+    page = offline.begin(html=f"<!doctype html><body>{html}</body>")
+    frame = page.frame_locator("iframe")
+    frame.locator(".graph .node").first.wait_for()
+    assert heats(frame) == pytest.approx(values.mean(0), rel=6e-3, abs=1e-3)
+    assert frame.locator(".thumbnail").count() == 4
+    assert "knows" in frame.locator("#look").inner_text()
+    assert frame.locator("html").evaluate("(html) => html.scrollHeight - html.clientHeight") < 200

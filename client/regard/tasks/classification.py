@@ -1,4 +1,4 @@
-"""Classes of a picture or a text."""
+"""Classes of a picture, a text or a graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

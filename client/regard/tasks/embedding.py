@@ -1,4 +1,4 @@
-"""A text or a picture as a vector."""
+"""A text, a picture or a graph as a vector."""
 
 from dataclasses import dataclass
 

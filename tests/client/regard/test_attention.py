@@ -206,3 +206,18 @@ def test_figures_curves_and_the_other_input_are_read():
     ]
     assert found.against.maps[0].values.shape == (1, 1, 2)
     assert found.against.method == "raw"
+
+
+def test_a_graph_has_its_nodes_edges_and_places():
+    nodes = [{"text": "virtual", "span": None, "special": True}, {"text": "red", "span": [0, 1], "special": False}]
+    sent = {"directed": True, "edges": [[0, 0, 3]], "places": [[0.5, 0.25]]}
+    found = attention(np.zeros((1, 2, 2)), tokens={"node": nodes}, image=None, graph=sent)
+    assert [(token.text, token.span) for token in found.tokens["node"]] == [("virtual", None), ("red", (0, 1))]
+    assert found.graph.directed
+    assert found.graph.edges.tolist() == [[0, 0, 3]]
+    assert found.graph.places.tolist() == [[0.5, 0.25]]
+    alone = attention(np.zeros((1, 1, 2)), tokens={"node": nodes}, image=None, graph=sent | {"edges": []})
+    assert alone.graph.edges.shape == (0, 3)
+    with pytest.raises(BadInput, match="must be of an image"):
+        found.heat()
+    assert attention(np.zeros((1, 7, 7))).graph is None

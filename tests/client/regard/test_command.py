@@ -9,12 +9,13 @@ import sys
 import time
 
 import httpx
+import numpy as np
 import pytest
 import regard
 from PIL import Image
 from regard import child, command
 
-from tests.client.conftest import SEVEN, answer, data_of, described, detected, detector, filed, told
+from tests.client.conftest import SEVEN, answer, data_of, described, detected, detector, filed, mapped, told
 from tests.conftest import ROOT
 from tests.samples.changed_artifacts import edit
 from tests.samples.in_process import in_process
@@ -142,6 +143,29 @@ def test_objects_are_looked_at_with_their_boxes(capsys, tmp_path):
         assert drawn.size == (30, 20)
 
 
+def test_a_graph_is_looked_at_by_its_file(capsys, tmp_path):
+    graph = {"nodes": [0, 0], "edges": [[0, 1]]}
+    file, to = tmp_path / "graph.json", tmp_path / "a.html"
+    file.write_text(json.dumps(graph))
+    known = {"inputs": {"node_types": ["plain"], "edge_types": ["knows", "likes"]}}
+    other, model = (described(name=name, **inputs).json for name, inputs in (("p", {}), ("m", known)))
+    found = {"id": "i", "results": [{"labels": [{"label": "a", "index": 0, "probability": 1.0}]}]}
+    nodes = [{"text": "plain", "span": [at, at + 1], "special": False} for at in range(2)]
+    sent = {"directed": False, "edges": [[0, 1, 0]], "places": [[0, 0], [1, 1]]}
+    seen = {"method": "rollout", "maps": [mapped(np.eye(2)[None])], "tokens": {"node": nodes}, "graph": sent}
+    looks = {"id": "i", "results": [{"attention": seen}]}
+    models = {"models": [other, model]}
+    said = [answer(200, json.dumps(one).encode()) for one in (models, models, model, found, looks)]
+    with told(*said) as (url, asked):
+        status, out, _ = run(capsys, "look", str(file), "--url", url, "--to", str(to))
+    assert (status, out) == (0, f"m: a 100.0%\nwrote {to}\n")
+    assert asked[3].startswith(b"POST /v1/models/m/classify ")
+    assert json.loads(asked[3].partition(b"\r\n\r\n")[2]) == {"graphs": [graph]}
+    assert b"queries=all" in asked[-1], "every head is a matrix of all nodes"
+    shown = data_of(to.read_text())
+    assert (shown["attention"], shown["edge_types"]) == (seen, ["knows", "likes"])
+
+
 def test_texts_are_ranked_and_the_best_is_looked_at(capsys, tmp_path):
     known = {"inputs": {"max_tokens": 9}, "attention": detector().json["attention"]}
     other, ranker = (
@@ -177,6 +201,7 @@ def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, 
         (["look", str(SEVEN), "--to", "none/a.png"], "--to: must be in a folder that exists"),
         (["page", str(SEVEN), "--to", "a.png"], "--to: must end in .html"),
         (["look", "none.wav"], "FILE: must be a sound's file that exists, given 'none.wav'"),
+        (["look", "none.json"], "FILE: must be a graph's file that exists, given 'none.json'"),
         (["look", "none.png"], "FILE: must be a picture's file that exists, given 'none.png'"),
         (["page", "none.JPG", "--model", "digits", "--to", "a.html"], "FILE: must be a picture's file"),
         (["look", "no picture", "--model", "digits"], "picture: "),

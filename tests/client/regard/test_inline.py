@@ -55,6 +55,8 @@ def test_a_frame_is_sandboxed_and_lies_over_its_picture():
         ({}, "alone"),
         ({"attention": {"maps": []}, "text": "a"}, "text"),
         ({"attention": {"maps": []}, "picture": "data:"}, "image"),
+        ({"attention": {"maps": [], "graph": {}}}, "graph"),
+        ({"heads": {"maps": [{"shape": [2, 1, 1]}], "graph": {}}}, "graph"),
         ({"attention": {"maps": []}, "heads": {"maps": [{"shape": [12, 1, 1]}]}}, "heads"),
         ({"attention": {"maps": []}, "heads": {"maps": [{"shape": [2, 1, 1]}]}, "picture": "data:"}, "image"),
     ],

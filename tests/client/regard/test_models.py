@@ -70,3 +70,16 @@ def test_what_a_service_says_of_its_models(service):
     assert digits.ready
     assert digits.best in digits.methods
     assert "methods" not in repr(digits.json.get("name"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sort"),
+    [
+        ({"height": 8, "width": 8}, "image"),
+        ({"rate": 16000, "step": 0.02}, "sound"),
+        ({"node_types": ["plain"], "edge_types": ["edge"]}, "graph"),
+        ({"max_tokens": 9}, "text"),
+    ],
+)
+def test_the_sort_of_inputs_is_told_by_what_is_said_of_them(inputs, sort):
+    assert described(inputs=inputs).sort == described(inputs=inputs).sent == sort
