@@ -28,6 +28,8 @@ P = TypeVar("P")
 
 BODY_BYTES = 12_000_000
 """A batch is sent in requests of at most this number of bytes; the service takes 16 MiB by default."""
+MOST_VALUES = 15_000
+"""Of at most this number of values of JSON, of which graphs have many; the service takes 16,384."""
 MOST_INPUTS = 32
 """And of at most this number of inputs, so that the answers of slow models come in time."""
 QUERY_BYTES = 6000
@@ -123,7 +125,7 @@ def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iter
     """
     if is_one(inputs) or not isinstance(inputs, Iterable):
         raise BadInput("inputs: must be a list, given one input; the method without _batch takes one")
-    batch, size, start = list[Encoded](), 0, 0
+    batch, share, start = list[Encoded](), 0.0, 0
     for place, one in enumerate(inputs):
         try:
             encoded = encode(one, model.sent)
@@ -131,10 +133,11 @@ def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iter
             raise BadInput(f"inputs[{place}]: {error}") from error
         full = (len(batch) + 1) * each > min(model.max_inputs, MOST_INPUTS)
         full = full or bool(batch and batch[0].field != encoded.field)
-        if batch and (full or size + encoded.size * each > BODY_BYTES):
+        own = each * max(encoded.size / BODY_BYTES, encoded.values / MOST_VALUES)
+        if batch and (full or share + own > 1):
             yield start, batch
-            batch, size, start = [], 0, place
-        batch, size = [*batch, encoded], size + encoded.size * each
+            batch, share, start = [], 0.0, place
+        batch, share = [*batch, encoded], share + own
     if batch:
         yield start, batch
 

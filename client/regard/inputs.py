@@ -71,6 +71,11 @@ class Encoded:
         return sum(len(part.encode(errors="replace")) for part in (self.text or ()))
 
     @property
+    def values(self) -> int:
+        """How many values the input has in a body, at most: each comma and each opening bracket begins one."""
+        return 1 if self.graph is None else sum(map(json.dumps(self.graph).count, ",[{"))
+
+    @property
     def field(self) -> str:
         """The field of a body that holds inputs of its sort."""
         given = {"image": self.picture, "sound": self.sound, "graph": self.graph}

@@ -110,3 +110,11 @@ def test_one_graph_is_no_batch_of_them():
             list(batches(model, given))
     ((start, batch),) = batches(model, [SHORT, networkx.path_graph(2)])
     assert (start, [one.field for one in batch]) == (0, ["graphs", "graphs"])
+
+
+def test_many_values_are_sent_in_several_requests():
+    large = {"nodes": [0] * 100, "edges": [[0, 1]] * 2000}
+    values = len(large["nodes"]) + 2000 * 3 + 2  # each node, each edge with its ends, the lists and what holds them
+    assert encode(large, "graph").values == pytest.approx(values, abs=3)
+    shown = [(start, len(some)) for start, some in batches(graph_model(), [large, large, SHORT, large, SHORT])]
+    assert shown == [(0, 3), (3, 2)]
