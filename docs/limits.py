@@ -48,6 +48,7 @@ ROWS = [
     ("many texts to rank, or a long query that would be read with each", "422, or 413", "1000 texts; query times texts: as many characters as a body of text may have bytes", "max_text_bytes"),
     ("a very long text that is read in windows, or many of them", "413", "131072 characters, 256 windows of a text; tokens in all windows: as many as a body of text may have bytes", "max_text_bytes", "queue_tokens"),
     ("a long text, of one word or many", "413 before it is split into tokens, 422 after", "max_text_bytes", "the model's token limit"),
+    ("a graph of many nodes or edges", "413", "the model's, which its `inputs` say; 128 nodes and 2048 edges of those that come with the service"),
     ("an image with many pixels, a TIFF with large tiles, or a JPEG with many scans", "413, or 422, before it is decoded", "max_image_pixels", "200 scans"),
     ("a long sound, or a WAV whose header announces more than it may have", "413, of a WAV before it is decoded, of others after as many seconds as are allowed", "max_audio_seconds"),
     ("a sound of many channels, of a strange rate, or of samples that are no numbers", "422", "8 channels, 4000 to 192000 samples a second"),

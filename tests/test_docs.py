@@ -23,6 +23,7 @@ from service.settings import PREFIX, Settings
 from tests.conftest import ROOT, served
 from tests.samples.changed_artifacts import edit
 from tests.samples.checkpoints import artifact_of
+from tests.samples.exports import exported
 from tests.samples.in_process import in_process
 from tests.samples.wrong_manifests import put
 
@@ -43,7 +44,7 @@ SHOWN = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 @pytest.fixture(scope="module")
 def client(artifacts, minilm, captions, scenes, language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
-    for models in (artifacts, minilm, captions, scenes, language_models):
+    for models in (artifacts, minilm, captions, scenes, language_models, exported("graphs")):
         for path in models.iterdir():
             (folder / path.name).symlink_to(path)
     with served(folder) as client:
