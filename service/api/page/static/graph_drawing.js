@@ -12,7 +12,7 @@ const CROWDED = 40 // nodes, from which names would overlap
 const LEAST_SHARE = 0.02 // of the largest value, from which a line is drawn
 const LINK = '#ffbe78'
 const TYPES = ['#787878', '#1f77b4', '#2ca02c', '#9467bd', '#d62728', '#8c564b'] // of edges; more begin again
-const MOST = 4000 // lines that are drawn at once
+const MOST = 1000 // lines that are drawn at once, the thickest
 const LONGEST = 16 // letters of a name
 
 const colourOf = (type) => TYPES[type % TYPES.length]
@@ -66,69 +66,79 @@ function Edge({ from, to, type, directed, radius }) {
   </g>`
 }
 
+/** The edges between tokens; none of nodes that are left out. */
+function edgesOf(columns, places, { edges, directed }, radius) {
+  const of = new Map(columns.map(({ node }, at) => [node, places[at]]))
+  return edges.filter((ends) => of.has(ends[0]) && of.has(ends[1])).map(([from, to, type]) => html`<${Edge}
+    from=${of.get(from)} to=${of.get(to)} type=${type} directed=${directed} radius=${radius} />`)
+}
+
+/** A node: its heat is a colour, its name stands beneath. One that is `marked` has a thick line around it. */
+function Node({ at, name, label, place, radius, colour, stop, pressed, marked }) {
+  return html`<g data-at=${at} role="button" tabindex=${stop ? 0 : -1} class="node"
+    aria-pressed=${String(pressed)} aria-label=${label} transform=${`translate(${place.map((one) => one.toFixed(1))})`}>
+    <circle r=${radius} fill=${colour} stroke="currentColor" stroke-width=${marked ? 3 : 1} />
+    ${name && html`<text y=${radius + 12} text-anchor="middle">${name}</text>`}
+  </g>`
+}
+
+/** The colours of edges by the names of their types, of those that are there. */
+function Types({ graph: { edges, types, directed } }) {
+  const there = [...new Set(edges.map(([,, type]) => type))].sort((one, other) => one - other)
+  return html`<p class="quiet">${there.map((type) => html`
+    <span style=${{ color: colourOf(type) }}>${directed ? '→' : '—'}</span> ${types[type]} `)}</p>`
+}
+
 /**
  * A graph with heat on its nodes, that of a `row` (of null the mean of all), and lines as thick as what nodes give one
- * another: of a `hovered` or `pinned` row its own. `onHover` is told the number of a node among rows and columns, null
- * for none, `onPick` the row of a node that is chosen.
+ * another: of a `hovered` or `pinned` row its own. `onHover` is told the row and the column of a node, null for none,
+ * `onPick` the row of one that is chosen.
  */
 export function GraphDrawing({ look, values, row, hovered, pinned, column, colormap, onHover, onPick }) {
   const { rows, columns, graph, signed, explains } = look
   const box = useRef()
+  const radius = RADIUS * Math.min(1, Math.sqrt(CROWDED / columns.length))
   const places = useMemo(() => placesOf(columns, graph.places), [columns, graph])
+  const edges = useMemo(() => edgesOf(columns, places, graph, radius), [columns, places, graph])
   const active = hovered ?? pinned
-  const lines = useMemo(() => linesOf(look, values, active), [look, values, active])
+  const lines = useMemo(() => linesOf(look, values, active).map(({ from, to, width, value }) => html`<line
+    x1=${places[from][0]} y1=${places[from][1]} x2=${places[to][0]} y2=${places[to][1]} stroke-width=${width.toFixed(1)}
+    stroke=${value < 0 ? AGAINST : LINK} />`), [look, values, active])
   const heat = useMemo(() => rowOrMean(values, columns.length, row), [values, columns, row])
   const top = largest(heat.filter((_, at) => columns[at].node !== undefined), signed)
   const [level, palette] = [levels(0, top, signed), paletteOf(colormap, signed)]
-  const radius = RADIUS * Math.min(1, Math.sqrt(CROWDED / columns.length))
-  const by = (node) => places[columns.findIndex((one) => one.node === node)]
-  const seen = columns.map((one) => findIn(rows, one))
-  const edge = ([from, to, type]) => by(from) && by(to) && html`<${Edge}
-    from=${by(from)} to=${by(to)} type=${type} directed=${graph.directed} radius=${radius} />`
-  const line = ({ from, to, width, value }) => html`<line
-    x1=${places[from][0]} y1=${places[from][1]} x2=${places[to][0]} y2=${places[to][1]} stroke-width=${width.toFixed(1)}
-    stroke=${value < 0 ? AGAINST : LINK} />`
-  const stop = column ?? 0
-  const node = (token, at) => {
-    const colour = [...palette.subarray(3 * level(heat[at])).subarray(0, 3)]
-    const mark = seen[at] !== null && seen[at] === pinned
-    return html`<g key=${at} data-at=${at} role="button" tabindex=${at === stop ? 0 : -1} class="node"
-      aria-pressed=${String(mark)} aria-label=${`${token.text}: ${short(heat[at])}`}
-      transform=${`translate(${places[at].map((one) => one.toFixed(1)).join(' ')})`}>
-      <circle r=${radius} fill=${`rgb(${colour})`} stroke="currentColor"
-        stroke-width=${mark || at === column ? 3 : 1} />
-      ${(columns.length <= CROWDED || at === column) && html`<text y=${radius + 12}
-        text-anchor="middle">${shortened(token.name)}</text>`}
-    </g>`
+  const colour = (value) => `rgb(${palette.slice(3 * level(value), 3 * level(value) + 3)})`
+  const seen = useMemo(() => columns.map((one) => findIn(rows, one)), [rows, columns])
+  const node = ({ text, name }, at) => {
+    const pressed = seen[at] !== null && seen[at] === pinned
+    return html`<${Node} key=${at} at=${at} label=${`${text}: ${short(heat[at])}`} place=${places[at]} radius=${radius}
+      name=${columns.length <= CROWDED || at === column ? shortened(name) : ''} colour=${colour(heat[at])}
+      stop=${at === (column ?? 0)} pressed=${pressed} marked=${pressed || at === column} />`
   }
-  const of = ({ target }) => target.closest?.('[data-at]')
+  const of = ({ target }) => Number(target.closest('[data-at]')?.dataset.at ?? NaN)
   const hover = (event) => {
-    const at = of(event)?.dataset.at
-    if (at !== undefined && Number(at) !== column) onHover(seen[at], Number(at))
+    const at = of(event)
+    if (at >= 0 && at !== column) onHover(seen[at], at)
   }
   const leave = () => onHover(null, null)
-  const pick = (event) => of(event) && seen[of(event).dataset.at] !== null && onPick(seen[of(event).dataset.at])
+  const pick = (event) => (seen[of(event)] ?? null) !== null && onPick(seen[of(event)])
   const key = (event) => {
+    const next = stepTo(event, of(event) || 0, columns.length)
     if (event.key === 'Enter' || event.key === ' ') pick(event)
-    else {
-      const next = stepTo(event, Number(of(event)?.dataset.at ?? 0), columns.length)
-      if (next === undefined) return
-      box.current.querySelector(`[data-at="${next}"]`)?.focus()
-    }
+    else if (next !== undefined) box.current.querySelector(`[data-at="${next}"]`).focus()
+    else return
     event.preventDefault() // nothing scrolls
   }
-  const types = [...new Set(graph.edges.map(([,, type]) => type))].sort((one, other) => one - other)
   return html`
     <svg ref=${box} class="graph" viewBox=${`0 0 ${SIDE} ${SIDE}`} role="group" font-size="12"
       aria-label="Nodes of the graph; arrow keys move over them, Enter pins one"
       onPointerOver=${hover} onfocusin=${hover} onPointerLeave=${leave}
       onfocusout=${(event) => event.currentTarget.contains(event.relatedTarget) || leave()}
       onClick=${pick} onKeyDown=${key}>
-      <g class="lines-between" stroke-linecap="round">${lines.map(line)}</g>
-      <g class="edges">${graph.edges.map(edge)}</g>
+      <g class="lines-between" stroke-linecap="round">${lines}</g>
+      <g class="edges">${edges}</g>
       ${columns.map(node)}
     </svg>
-    ${graph.types?.length > 1 && html`<p class="quiet">${types.map((type) => html`
-      <span style=${{ color: colourOf(type) }}>${graph.directed ? '→' : '—'}</span> ${graph.types[type]} `)}</p>`}
+    ${graph.types?.length > 1 && html`<${Types} graph=${graph} />`}
     <${Legend} top=${top} signed=${signed} colormap=${colormap} explains=${explains} />`
 }

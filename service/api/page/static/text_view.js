@@ -154,7 +154,7 @@ export function TextView({ look: whole, other, selection, change, kind, playing,
 function Tabs({ view, change, explains, alike, what, graph }) {
   const tab = ([name, words]) => html`<button type="button" key=${name} id=${`view-${name}`}
     aria-pressed=${view === name} onClick=${() => change({ view: name })}>${words}</button>`
-  const meaning = explains ? `What each ${what} contributed to the marked one.`
+  const meaning = explains ? `What each ${what} contributed to ${graph ? 'the answer' : 'the marked one'}.`
     : `What the marked ${what} ${alike ? 'is like' : 'looks at'}.`
   return html`<${Roving} class="tabs" aria-label="View">
     ${Object.entries({ ...VIEWS, ...(graph && { place: 'graph' }) }).map(tab)}
