@@ -15,6 +15,7 @@ SHOTS = {
     "page-dark": ("#model=digits&example=2&method=relevance", "dark", (1440, 1000)),
     "page-text": ("#model=dates&example=1&view=lines&method=raw", "light", (1440, 1000)),
     "page-objects": ("#model=scenes-detr&example=1&object=5", "light", (1440, 1000)),
+    "page-graph": ("#model=graphs-graphormer", "light", (1440, 1000)),
     "page-phone": ("#model=captions-soft&example=1&row=0", "light", (390, 1400)),
 }
 """Address, colour scheme, and size in CSS pixels, by name."""

@@ -116,6 +116,15 @@ def sounds(model: regard.Model) -> None:
     print(stream.result.text)
 
 
+def graphs(model: regard.Model) -> None:
+    """Ask about a graph, and see where its nodes are drawn."""
+    linked = {"nodes": [0, 0], "edges": [[0, 1, 0]]}
+    answer: regard.Classification = model.classify(linked, attention="raw")
+    if answer.attention and (sent := answer.attention.graph):
+        graph: regard.SentGraph = sent
+        print(graph.directed, graph.edges.shape, graph.places.shape, len(model.classify_batch([linked])))
+
+
 async def beside_one_another(url: str) -> None:
     """The same with asyncio."""
     async with regard.AsyncService(url) as service:
@@ -181,6 +190,8 @@ def main() -> None:
                 objects(service[model.name])
             if "transcribe" in model.endpoints:
                 sounds(service[model.name])
+            if model.sort == "graph":
+                graphs(service[model.name])
         errors(service)
         asyncio.run(beside_one_another(service.url))
     service.close()
