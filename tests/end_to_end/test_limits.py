@@ -36,6 +36,7 @@ TIGHT = {
 """Settings of the service that most lines are tried on: each limit is low, so that little passes it."""
 KEYS = {"predict": "p" * 43, "other": "o" * 43, "metrics": "m" * 43}
 ELSEWHERE = {
+    "a graph of many nodes or edges": "service/inputs/test_graph_inputs.py",
     "a long sound, or a WAV whose header announces more than it may have": "service/inputs/test_sound_decoding.py",
     "a sound of many channels, of a strange rate, or of samples that are no numbers": "service/inputs/test_wav.py",
     "a long prompt that would be put before each text": "service/api/tasks/test_vectors.py",

@@ -224,9 +224,11 @@ def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], d
 
     Where a decoder is given it too, the row of a token is what has been read before it.
     """
+    if not item.tokens:
+        return {}, {}
     (own, *_) = item.special  # the axis of the input's own tokens
     axes = {own: item.tokens, **({"target": item.tokens, "target_input": item.fed} if item.fed else {})}
-    return (axes, dict.fromkeys(axes, strings_of(text))) if item.tokens else ({}, {})
+    return axes, dict.fromkeys(axes, strings_of(text))
 
 
 def axes_of_generated(

@@ -44,7 +44,7 @@ def test_of_a_name_that_is_near_to_none_nothing_more_is_said(name):
 
 def test_a_long_list_of_models_is_cut_but_all_of_them_may_be_meant():
     words = said("minil", served=BUNDLED)
-    assert words.endswith("dates-rank and 27 more, given another; did you mean minilm?")
+    assert words.endswith("dates-rank and 29 more, given another; did you mean minilm?")
 
 
 def test_without_any_model_that_is_said():

@@ -222,7 +222,7 @@ def test_a_box_of_any_size_costs_no_more_memory_than_the_image():
 def test_each_panel_is_drawn_as_it_would_be_alone_in_a_nearly_square_grid(count, columns, size):
     image, box, panels = grain(*size), (-10.0, 10.5, 110.0, 95.5), maps(count)
     picture = pixels(overlay(image, box, panels, plain(), LIMIT))
-    tiles = drawing._tiles(*size, count)
+    tiles = drawing.tiles_of(*size, count)
     assert picture.shape[1::-1] == overlay_size(*size, count)
     corners = [tiles.corner(index) for index in range(count)]
     assert len({left for left, _ in corners}) == columns
@@ -244,7 +244,7 @@ def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, fa
     image, box = grain(*size), (size[0] / 4, size[1] / 4, size[0], size[1] * 0.75)
     picture = pixels(overlay(image, box, maps(2), plain(), LIMIT))
     assert picture.shape[1::-1] == overlay_size(*size, 2)
-    left, top = drawing._tiles(*size, 2).corner(1)
+    left, top = drawing.tiles_of(*size, 2).corner(1)
     panel = picture[top : top + size[1] * factor, left : left + size[0] * factor]
     large = np.asarray(image).repeat(factor, 0).repeat(factor, 1)
     within = inside([edge * factor for edge in box], size[0] * factor, size[1] * factor)
@@ -256,7 +256,7 @@ def test_panels_of_a_tiny_image_are_as_many_times_larger_as_titles_need(size, fa
 def test_a_long_title_ends_within_its_panel():
     panels = [Panel("layer 11, head 11, query 197, of the encoder", np.eye(3)) for _ in range(2)]
     picture = pixels(overlay(grain(130, 20), (0, 0, 130, 20), panels, plain(), LIMIT))
-    tiles = drawing._tiles(130, 20, 2)
+    tiles = drawing.tiles_of(130, 20, 2)
     assert picture[: tiles.strip, tiles.text + 130 : tiles.corner(1)[0]].min() == 255
     assert picture[: tiles.strip, -tiles.text :].min() == 255
 
@@ -481,7 +481,7 @@ def test_labels_that_are_not_as_many_as_values_are_refused():
 def test_a_picture_is_as_wide_as_asked_and_its_panels_have_the_shape_of_the_image(width, size, count):
     assert overlay_size(*size, count, width)[0] == width
     if count > 1:
-        tiles = drawing._tiles(*size, count, width)
+        tiles = drawing.tiles_of(*size, count, width)
         assert tiles.height == max(1, round(tiles.width * size[1] / size[0]))
         assert tiles.width >= drawing.LEAST_PANEL_WIDTH or tiles.columns == 1, "so that titles can be read"
         assert all(tiles.corner(index)[0] + tiles.width <= width for index in range(count))
@@ -494,7 +494,7 @@ def test_a_picture_is_as_wide_as_asked_and_its_panels_have_the_shape_of_the_imag
 def test_a_picture_has_the_size_that_was_announced_and_a_title_over_each_panel(width, size, count):
     picture = overlay(grain(*size), (0, 0, *size), maps(count), plain(), LIMIT, width)
     assert picture.size == overlay_size(*size, count, width)
-    tiles, sheet = drawing._tiles(*size, count, width), pixels(picture)
+    tiles, sheet = drawing.tiles_of(*size, count, width), pixels(picture)
     for index in range(count if count > 1 else 0):
         left, top = tiles.corner(index)
         assert sheet[top - tiles.strip + 1 : top, left : left + tiles.width].min() < 160, "its title"
@@ -578,7 +578,7 @@ def test_one_panel_may_be_signed_and_the_next_not():
     both = [Panel("one", values[0], signed=True), Panel("two", values[1])]
     picture = pixels(overlay(grain(150, 100), (0, 0, 150, 100), both, plain(), LIMIT))
     for index, panel in enumerate(both):
-        left, top = drawing._tiles(150, 100, 2).corner(index)
+        left, top = drawing.tiles_of(150, 100, 2).corner(index)
         alone = pixels(overlay(grain(150, 100), (0, 0, 150, 100), [panel], plain(), LIMIT))
         assert (picture[top : top + 100, left : left + 150] == alone).all()
 
