@@ -35,10 +35,10 @@ EXPORTED = {
 
 @functools.cache
 def contents(*names):
-    """Return a hash of files and of all files of folders, named from the repository's root."""
+    """Return a hash of files and of all files of folders, named from the repository's root; all must be there."""
     found = hashlib.sha256()
     for name in names:
-        path = ROOT / name
+        path = (ROOT / name).resolve(strict=True)
         files = [path] if path.is_file() else path.rglob("*")
         # where Python keeps its bytecode, files come and go
         for file in sorted(one for one in files if one.is_file() and "__pycache__" not in one.parts):

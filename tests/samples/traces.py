@@ -22,9 +22,8 @@ from tests.samples.exports import KEPT, contents, packages
 READ_BY_A_TRACE = (
     "contract",
     "model",
-    *(f"export/{name}.py" for name in ("plan", "traced")),
-    "export/tasks",
-    *(f"export/graphs/{name}.py" for name in ("torch_export", "decompositions", "gru", "float16", "repeated_work")),
+    *(f"export/{name}" for name in ("plan.py", "traced", "tasks")),
+    *(f"export/graphs/{name}" for name in ("tracing", "lowering/float16.py")),
 )
 LARGEST = 16 << 20
 """The most bytes of a graph, with its weights, that is kept."""
