@@ -59,13 +59,21 @@ class GPT(nn.Module):
 
         Padding stands on the right, where no earlier token can see it.
         """
-        x, maps = self._states(tokens, recalls)
-        return self.head(x), under("decoder", maps)
+        x, maps = self.states(tokens, recalls)
+        return self.head(x), maps
+
+    def states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
+        """Return what the head reads of tokens (batch, token): states (batch, token, width); and all maps."""
+        length = tokens.shape[1]
+        index = torch.arange(length, device=tokens.device)
+        context = self._context(causal(length, tokens.device), index)
+        x, maps = self.decoder(self.embed(tokens, index), context, recalls)
+        return x, under("decoder", maps)
 
     def remember(self, tokens: Tensor) -> list[KeyValue]:
         """Compute every block's keys and values of tokens (batch, token), to decode on from them."""
         remembered: list[KeyValue] = []
-        self._states(tokens, [recording(remembered)] * len(self.decoder.blocks))
+        self.states(tokens, [recording(remembered)] * len(self.decoder.blocks))
         return remembered
 
     def step(self, token: Tensor, position: Tensor, past: Sequence[KeyValue]) -> tuple[Tensor, list[KeyValue], Maps]:
@@ -77,13 +85,6 @@ class GPT(nn.Module):
         at = position[:, None]
         x, maps = self.decoder(self.embed(token[:, None], at), self._context(slots.visible, at), slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
-
-    def _states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
-        length = tokens.shape[1]
-        index = torch.arange(length, device=tokens.device)
-        context = self._context(causal(length, tokens.device), index)
-        states: tuple[Tensor, Maps] = self.decoder(self.embed(tokens, index), context, recalls)
-        return states  # (batch, token, width), and maps
 
     def _context(self, visible: Tensor, positions: Tensor) -> Context:
         return Context(visible, rotation=self.rotary(positions) if self.rotary else None)

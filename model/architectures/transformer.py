@@ -95,12 +95,23 @@ class Transformer(nn.Module):
         source_visible: Tensor | None,
         recalls: Sequence[Recall] | None = None,
     ) -> tuple[Tensor, Maps]:
-        """Run the decoder on whole targets (batch, target) and what `encode` remembered."""
+        """Run the decoder on whole targets (batch, target) and what `encode` remembered; return logits and maps."""
+        x, maps = self.states(target, memory, source_visible, recalls)
+        return self.head(x), maps
+
+    def states(
+        self,
+        target: Tensor,
+        memory: Sequence[KeyValue],
+        source_visible: Tensor | None,
+        recalls: Sequence[Recall] | None = None,
+    ) -> tuple[Tensor, Maps]:
+        """Return what the head reads of whole targets (batch, target): states (batch, target, width); and the maps."""
         index = torch.arange(target.shape[1], device=target.device)
         context = Context(causal(target.shape[1], target.device))
         embedded = self.target(target, index)
         x, maps = self.decoder(embedded, context, memory, _over(source_visible), recalls)
-        return self.head(x), under("decoder", maps)
+        return x, under("decoder", maps)
 
     def step(
         self,

@@ -72,7 +72,7 @@ class Whisper(Transformer):
     def prompt(self, target: Tensor, memory: Sequence[KeyValue]) -> list[KeyValue]:
         """Compute every decoder block's own keys and values of targets (batch, target), to write on from them."""
         recorded: list[KeyValue] = []
-        self.write(target, memory, [recording(recorded)] * len(self.decoder.blocks))
+        self.states(target, memory, None, [recording(recorded)] * len(self.decoder.blocks))
         return recorded
 
 

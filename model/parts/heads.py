@@ -293,12 +293,17 @@ class Words(nn.Module):
         return logits
 
 
+def states_at(x: Tensor, places: Tensor) -> Tensor:
+    """Return the states (batch, place, width) of x (batch, token, width) at some places (batch, place)."""
+    return x.gather(1, places[:, :, None].expand(-1, -1, x.shape[2]))
+
+
 class MaskedWords(Words):
     """Which words stand at masked positions (Devlin et al. 2019, section 3.1)."""
 
     def forward(self, x: Tensor, visible: Tensor, masked: Tensor) -> Tensor:
         """Take states (batch, token, width), positions masked (batch, mask) -> logits (batch, mask, vocabulary)."""
-        return self.logits(x.gather(1, masked[:, :, None].expand(-1, -1, x.shape[2])))
+        return self.logits(states_at(x, masked))
 
 
 class SparseWords(Words):
