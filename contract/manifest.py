@@ -99,6 +99,9 @@ IMAGE_VISIBLE = "image_visible"
 SHOWN = "shown"
 """The input that says how many rows and columns of pixels an image fills that was fitted in, (batch, 2)."""
 
+ANSWERED = "answered"
+"""The input that says at which tokens of a target a decoder answers, (batch, answered). Without it, it does at all."""
+
 BOX_NUMBERS = 4
 
 LOGITS, BOXES = "logits", "boxes"

@@ -17,6 +17,7 @@ from contract.example import Example
 from contract.generation import Generation
 from contract.input_rules import EDGES, ImageRule, Inputs, Rule
 from contract.manifest import (
+    ANSWERED,
     GRADIENT_METHODS,
     SALIENCY,
     SHOWN,
@@ -123,6 +124,10 @@ class Plan:
 
     def _draw(self, port: Port, sizes: Sizes, generator: torch.Generator) -> Tensor:
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in port.axes]
+        if port.name == ANSWERED:  # any tokens of a target, and the last, behind which a text goes on
+            places = torch.randint(sizes["target"], shape, generator=generator)
+            places[:, -1] = sizes["target"] - 1
+            return places
         if port.name == EDGES:  # few, so that nodes are at all distances
             return torch.rand(shape, generator=generator) < 3 / shape[-1]
         if port.dtype == "bool" and isinstance(port.axes[1], int):  # cells of an image: any may be hidden but the first

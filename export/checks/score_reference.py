@@ -3,11 +3,13 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from contract.manifest import BASELINE, POOL, GradientMethod, Kind
 from export.checks import windowed_reference
+from export.checks.comparison import Array
 from export.checks.reference import Controls
 from export.plan import Plan, Sizes
 from export.traced.base import Traced
@@ -16,29 +18,38 @@ from model.methods.windows import windowed_relevance, windowed_relevance_of
 
 
 def draw_targets(
-    plan: Plan, kinds: Sequence[Kind], answer: Tensor, sizes: Sizes, seed: int, classes: int | None = None
+    plan: Plan,
+    kinds: Sequence[Kind],
+    answer: Tensor,
+    sizes: Sizes,
+    seed: int,
+    classes: int | None = None,
+    answered: Tensor | None = None,
 ) -> Controls:
     """Return controls of a graph that explains a score, as far as the plan has them.
 
     Targets are random, among the first `classes` or all, of which the first is the row's most probable class, unless
     the method needs a number; every other row is explained against another class. For relevance of a single kind, also
     all layers and two rows: the one that the answer is computed from (the first token, that at the target's position,
-    or the vector that attends to all) and a random one.
+    or the vector that attends to all) and a random one. A position is one of those that are `answered` (batch, place),
+    or of the first half of all.
     """
     generator = torch.Generator().manual_seed(seed)
-    batch, numbers = answer.shape[0], answer.shape[-1]
+    batch, numbers, places = answer.shape[0], answer.shape[-1], answer.shape[1] if answer.dim() > 2 else 1
     classes = classes or numbers
     rows_of = next((kind for kind in kinds if "relevance" in kind.methods), kinds[0])
     query = (sizes[rows_of.query] + 1) // 2
     controls = {
         "explained": torch.randint(classes, (batch,), generator=generator),
         "other": torch.randn(batch, numbers, generator=generator),
-        "position": torch.randint((answer.shape[1] + 1) // 2 if answer.dim() > 2 else 1, (batch,), generator=generator),
+        "position": torch.randint((places + 1) // 2 if answered is None else places, (batch,), generator=generator),
         "rows": torch.randint(query, (batch, 2), generator=generator),
         "blank": (torch.rand(batch, generator=generator) < 0.7).float(),
         "point": torch.rand(batch, generator=generator),
         **{f"{kind.name}.layers": torch.arange(len(kind.maps)) for kind in kinds},
     }
+    if answered is not None:
+        controls["position"] = answered[torch.arange(batch), controls["position"]]
     most = torch.randint((numbers + 1) // 2, numbers + 1, (batch, 1), generator=generator)
     controls["kept"] = (torch.arange(numbers) < most).float()
     controls["against"] = torch.where(torch.arange(batch) % 2 == 1, (controls["explained"] + 1) % classes, -1)
@@ -50,6 +61,17 @@ def draw_targets(
         controls["rows"][:, 0] = -1
     named = {port.name for port in plan.inputs}
     return {name: tensor for name, tensor in controls.items() if name in named}
+
+
+def answers_at(answers: Array, controls: Controls, answered: Tensor | None) -> Array:
+    """Return of answers (batch, place, class) at tokens that are `answered` those at the positions explained, as one.
+
+    Without such tokens the answers are returned as they are.
+    """
+    if answered is None:
+        return answers
+    place = (answered == controls["position"][:, None]).int().argmax(1).numpy()
+    return np.take_along_axis(answers, place[:, None, None], axis=1)
 
 
 def score_of(answer: Tensor, controls: Mapping[str, Tensor], classes: int | None = None) -> Tensor:
@@ -142,3 +164,13 @@ def identity_keys(kinds: Sequence[Kind], controls: Mapping[str, Tensor]) -> list
     """Return for each kind with relevance the keys (batch, row) at which its rows start as 1; None for cross."""
     rows = controls["rows"] if "rows" in controls else controls["position"][:, None]
     return [None if kind.kind == "cross" or kind.carried else rows for kind in kinds if "relevance" in kind.methods]
+
+
+def without_identity(relevance: Array, keys: Tensor | None) -> Array:
+    """Return relevance (batch, row, key) less the 1 that each row starts with, at the keys (batch, row); -1 is none."""
+    if keys is None:
+        return relevance
+    rest = relevance.copy()
+    places = keys.numpy()[..., None]
+    np.put_along_axis(rest, places, np.take_along_axis(rest, places, axis=2) - (places >= 0), axis=2)
+    return rest

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from contract.generation import GENERATING
-from contract.manifest import GRADIENT_METHODS, SALIENCY, STATE_METHODS, GradientMethod, Role
+from contract.manifest import ANSWERED, GRADIENT_METHODS, SALIENCY, STATE_METHODS, GradientMethod, Role
 from export.checks.comparison import (
     Array,
     Ledger,
@@ -37,7 +37,7 @@ from export.checks.reference import (
     states_after_layers,
     with_fixed_axes,
 )
-from export.checks.score_reference import draw_targets, explain, identity_keys
+from export.checks.score_reference import answers_at, draw_targets, explain, identity_keys, without_identity
 from export.checks.trials import SEEDS, Extent, Round, Trial, rounds_of
 from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
 from export.checks.verify_saliency import verify_saliency
@@ -165,6 +165,8 @@ class _DerivedGraphs:
         """What the graph of predictions returned."""
         self.answers: dict[Trial, Tensor] = {}
         """What can be explained of the definition's answers."""
+        self.answered: dict[Trial, Tensor | None] = {}
+        """The tokens at which these are; None where a model is not asked for some."""
         self.explained: Sequence[Array] = ()
         """What a graph that explains a score has returned of the last trial."""
 
@@ -194,13 +196,13 @@ class _DerivedGraphs:
 
     def verify_explanations(self, role: Role, session: ort.InferenceSession) -> None:
         """Compare a graph that explains a score, on random inputs that it must tell apart."""
-        plan, sizes = self.plans[role], self.padded.sizes
+        plan = self.plans[role]
         explaining = plan.without_ports((), {self.source.base.outputs[0].name})
         self._compare_each(explaining, functools.partial(self._compare_explanation, role), session)
-        axes, answer = with_fixed_axes(self.source, sizes), self.answers[self.padded]
-        targets = draw_targets(plan, self.exact.kinds, answer, axes, SEEDS[0], self.exact.classes)
         ledger = self.ledger.in_precision(self.source.precision_of(role, self.ledger.precision))
-        compare_alone_with_batch(plan, session, self.padded, ledger, lambda _: targets, self.explained)
+        compare_alone_with_batch(
+            plan, session, self.padded, ledger, lambda _: self._targets(plan, self.padded), self.explained
+        )
 
     def verify_inside(self, session: ort.InferenceSession) -> None:
         """Compare what is inside every layer, on random inputs that the graph must tell apart."""
@@ -291,6 +293,8 @@ class _DerivedGraphs:
         with torch.no_grad():
             observed = self.exact.watched(*given)
         self.answers[trial] = observed.answer
+        names = [port.name for port in self.plans["predict"].inputs]
+        self.answered[trial] = dict(zip(names, given, strict=True)).get(ANSWERED)
         compare_returned(self.plans["predict"], predicted, observed.answers, sizes, self.ledger)
         first: list[Array] = []
         cases = CASES if trial.in_every_case else CASES[:1]
@@ -342,9 +346,7 @@ class _DerivedGraphs:
         The relevance that is compared and returned is without the identity that it starts from.
         """
         plan, kinds, where = self.plans[role], self.exact.kinds, trial.where
-        exact, answer = self.answers[trial], self.predicted[trial][0]
-        axes = with_fixed_axes(self.source, trial.sizes)
-        controls = draw_targets(plan, kinds, exact, axes, SEEDS[0], self.exact.classes)
+        controls, answered = self._targets(plan, trial), self.answered[trial]
         # inputs are drawn in their order, so that these are the same as those of the prediction
         tensors = dict(
             zip((port.name for port in plan.inputs), plan.example(trial.sizes, trial.seed, controls), strict=True)
@@ -354,15 +356,17 @@ class _DerivedGraphs:
         ports, ledger = list(plan.outputs), self.ledger
         ledger = ledger.in_precision(self.source.precision_of(role, ledger.precision))
         if ports[0].name == self.source.base.outputs[0].name:
-            ledger.compare(f"{role}: {ports.pop(0).name}", found[0], exact.numpy(), where)
-            predicted = found.pop(0)
+            exact, predicted = self.answers[trial].numpy(), self.predicted[trial][0]
+            wanted, answer = (answers_at(one, controls, answered) for one in (exact, predicted))
+            ledger.compare(f"{role}: {ports.pop(0).name}", found[0], wanted, where)
+            same = found.pop(0)
             if ledger.precision == self.ledger.precision:
-                ledger.compare(f"predict = {role}'s prediction", answer, predicted, where)
+                ledger.compare(f"predict = {role}'s prediction", answer, same, where)
         given = {name: tensor for name, tensor in tensors.items() if name not in controls}
         method = cast(GradientMethod, role)
         # next to the ones that relevance starts from, a small difference would not show
         keys = identity_keys(kinds, controls) if role == "relevance" else [None] * len(ports)
-        found = list(map(_without_identity, found, keys))
+        found = list(map(without_identity, found, keys))
 
         def compare(ledger: Ledger, got: Sequence[Array], wanted: Sequence[Array]) -> None:
             for port, ours, exact in zip(ports, got, wanted, strict=True):
@@ -370,10 +374,16 @@ class _DerivedGraphs:
 
         def defined(traced: Traced) -> list[Array]:
             arrays = (tensor.numpy() for tensor in explain(method, traced, given, controls))
-            return list(map(_without_identity, arrays, keys))
+            return list(map(without_identity, arrays, keys))
 
         self._compare_within_own_error(role, compare, found, defined, ledger)
         return found
+
+    def _targets(self, plan: Plan, trial: Trial) -> Controls:
+        """Return what a graph is asked to explain in a trial."""
+        axes = with_fixed_axes(self.source, trial.sizes)
+        given = self.answers[trial], axes, SEEDS[0], self.exact.classes, self.answered[trial]
+        return draw_targets(plan, self.exact.kinds, *given)
 
 
 def _with_controls_off(plan: Plan, given: Sequence[Tensor]) -> list[Array]:
@@ -383,16 +393,6 @@ def _with_controls_off(plan: Plan, given: Sequence[Tensor]) -> list[Array]:
         for port in plan.inputs[len(given) :]
     ]
     return [*(tensor.numpy() for tensor in given), *controls]
-
-
-def _without_identity(relevance: Array, keys: Tensor | None) -> Array:
-    """Return relevance (batch, row, key) less the 1 that each row starts with, at the keys (batch, row); -1 is none."""
-    if keys is None:
-        return relevance
-    rest = relevance.copy()
-    places = keys.numpy()[..., None]
-    np.put_along_axis(rest, places, np.take_along_axis(rest, places, axis=2) - (places >= 0), axis=2)
-    return rest
 
 
 def _weights_by_kind(stacks: Sequence[Array]) -> list[list[Tensor]]:

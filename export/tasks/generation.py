@@ -7,7 +7,7 @@ from torch import nn
 
 from contract.generation import COUNT, LIKELIEST, TOKENS, Cache, Generation
 from contract.input_rules import TextRule
-from contract.manifest import GRADIENT_METHODS, Port
+from contract.manifest import ANSWERED, GRADIENT_METHODS, Port
 from export.errors import CheckpointError
 from export.plan import Plan, Sizes, Source, UpperBounds
 from export.tasks.ports import (
@@ -32,6 +32,8 @@ from model.architectures.gpt import GPT, GPTConfig
 from model.architectures.transformer import Transformer, TransformerConfig
 
 TARGET_TOKENIZER = "target_tokenizer.json"
+VERIFIED_ANSWERS = 8
+"""The tokens of a long target at which its answers are verified: drawn at random, and the last."""
 LEAST_TOKENS = 8
 """Graphs are traced with up to 7 tokens."""
 
@@ -55,13 +57,13 @@ def text_continuer(
     states = keys_and_values(path, layers)
     past, present = cache_ports(dict.fromkeys(states, head), key_heads)
     prompt = tuple(float_port(f"past.{state}", "batch", key_heads, "source", head) for state in states)
-    logits = float_port("logits", "batch", "target", config.vocabulary)
+    logits = float_port("logits", "batch", ANSWERED, config.vocabulary)
     upper_bounds: UpperBounds = {
         **dict.fromkeys(("source", "target", "token"), config.vocabulary),
         "position": "capacity",
     }
     traced = TracedGPT(model, (kind,))
-    base = base_plan(traced, (target,), (logits,), {}, config.width, upper_bounds)
+    base = base_plan(traced, (target, token_port(ANSWERED)), (logits,), {}, config.width, upper_bounds)
     step = decode_plan(GPTDecode(model), past, present, config.vocabulary, layers, upper_bounds)
     long = min(config.length, MAX_VERIFIED_TOKENS)
     return Source(
@@ -82,11 +84,11 @@ def text_continuer(
         made_by=made_by,
         traced_at=traced_at(config.length),
         verified_at=(
-            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 2, "source": min(13, long), "target": min(8, long), "capacity": 16},
-            {"batch": 3, "source": long, "target": min(long, 24), "capacity": long},
+            {"batch": 1, "source": 1, "target": 1, ANSWERED: 1, "capacity": 1},
+            {"batch": 2, "source": min(13, long), "target": min(8, long), ANSWERED: 3, "capacity": 16},
+            {"batch": 3, "source": long, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={"batch": 1, "source": config.length, "target": config.length},
+        verified_longest={"batch": 1, "source": config.length, "target": config.length, ANSWERED: VERIFIED_ANSWERS},
     )
 
 
@@ -134,18 +136,24 @@ def text_to_text(
         made_by=made_by,
         traced_at=traced_at(config.length),
         verified_at=(
-            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 2, "source": min(13, long), "target": min(8, longest), "capacity": 16},
-            {"batch": 3, "source": long, "target": min(longest, 24), "capacity": min(longest, MAX_VERIFIED_TOKENS)},
+            {"batch": 1, "source": 1, "target": 1, ANSWERED: 1, "capacity": 1},
+            {"batch": 2, "source": min(13, long), "target": min(8, longest), ANSWERED: 3, "capacity": 16},
+            {
+                "batch": 3,
+                "source": long,
+                "target": min(longest, 24),
+                ANSWERED: VERIFIED_ANSWERS,
+                "capacity": min(longest, MAX_VERIFIED_TOKENS),
+            },
         ),
-        verified_longest={"batch": 1, "source": config.length, "target": longest},
+        verified_longest={"batch": 1, "source": config.length, "target": longest, ANSWERED: VERIFIED_ANSWERS},
     )
 
 
 def transformer_base(
     model: Transformer, config: TransformerConfig, answers: int, upper_bounds: UpperBounds
 ) -> tuple[TracedTransformer, Plan]:
-    """Return the traced encoder-decoder, and the plan of its base graph: `answers` logits of each target token."""
+    """Return the traced encoder-decoder, and the plan of its base graph: `answers` logits of target tokens."""
     encoder, decoder = config.encoder, config.decoder
     own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
     kinds = (
@@ -154,8 +162,8 @@ def transformer_base(
         attention_kind("cross", cross, decoder.layers, decoder.heads, "target", "source", *GRADIENT_METHODS),
     )
     traced = TracedTransformer(model, kinds)
-    inputs = token_port("source"), visible_port("source"), token_port("target")
-    logits = float_port("logits", "batch", "target", answers)
+    inputs = token_port("source"), visible_port("source"), token_port("target"), token_port(ANSWERED)
+    logits = float_port("logits", "batch", ANSWERED, answers)
     return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds)
 
 
@@ -216,7 +224,7 @@ def traced_at(length: int) -> Sizes:
     """
     if length < LEAST_TOKENS:
         raise CheckpointError(f"model: must take at least {LEAST_TOKENS} tokens to generate texts, given {length}")
-    return {"batch": 4, "source": 7, "target": 5, "capacity": 9}
+    return {"batch": 4, "source": 7, "target": 5, ANSWERED: 3, "capacity": 9}
 
 
 def keys_and_values(path: str, layers: int) -> tuple[str, ...]:

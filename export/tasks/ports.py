@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from contract.input_rules import NODES, ImageRule
 from contract.manifest import (
+    ANSWERED,
     BASELINE,
     GRADIENT_METHODS,
     INSIDE,
@@ -92,6 +93,7 @@ def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Pl
         _attention_plan(traced, base, sizes),
         dataclasses.replace(base, role="predict", outputs=base.outputs[: base.answers]),
     ]
+    alone = _answering_alone(base)
     makers: dict[GradientMethod, PlanMaker] = {
         "relevance": _relevance_plan,
         "libra": _libra_plan,
@@ -99,10 +101,20 @@ def derived_plans(traced: Traced, base: Plan, sizes: dict[str, int]) -> tuple[Pl
     }
     for method, plan in makers.items():
         if explained := traced.explained(method):
-            plans.append(plan(traced, base, explained, sizes))
+            plans.append(plan(traced, alone, explained, sizes))
     if traced.attentions:
-        plans.append(_inside_plan(traced, base, sizes))
+        plans.append(_inside_plan(traced, alone, sizes))
     return tuple(plans)
+
+
+def _answering_alone(base: Plan) -> Plan:
+    """Return the plan of a base graph that is not asked at which tokens it answers: at the one that is explained."""
+    answers = [
+        port.model_copy(update={"axes": tuple(1 if axis == ANSWERED else axis for axis in port.axes)})
+        for port in base.outputs[: base.answers]
+    ]
+    plan = base.without_ports({ANSWERED}, ())
+    return dataclasses.replace(plan, outputs=(*answers, *base.outputs[base.answers :]))
 
 
 def _attention_plan(traced: Traced, base: Plan, sizes: dict[str, int]) -> Plan:

@@ -5,9 +5,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 from contract.generation import ALIGNED, Generation
 from contract.input_rules import BANDS, FILLED, FRAMES, SAMPLES, SoundRule
-from contract.manifest import GRADIENT_METHODS, Kind, Port
+from contract.manifest import ANSWERED, GRADIENT_METHODS, Kind, Port
 from export.plan import Plan, Source, UpperBounds
-from export.tasks.generation import TARGET_TOKENIZER, cache_ports, decode_plan, keys_and_values, with_states
+from export.tasks.generation import (
+    TARGET_TOKENIZER,
+    VERIFIED_ANSWERS,
+    cache_ports,
+    decode_plan,
+    keys_and_values,
+    with_states,
+)
 from export.tasks.ports import (
     EMBEDDINGS,
     MAX_VERIFIED_TOKENS,
@@ -86,9 +93,10 @@ def speech_to_text(
     sizes = {FRAMES: config.frames, BANDS: sound.bands}
     kinds = (*_kinds(config), *(plane.kind for plane in planes))
     traced = (TracedSpeechTransformer if planes else TracedWhisper)(model, kinds, frames)
-    logits = float_port("logits", "batch", "target", config.vocabulary)
+    logits = float_port("logits", "batch", ANSWERED, config.vocabulary)
     widths = [*[config.width] * 3, *(plane.width for plane in planes)]
-    base = base_plan(traced, (samples_port(sound), token_port("target")), (logits,), sizes, widths, _bounds(config))
+    inputs = samples_port(sound), token_port("target"), token_port(ANSWERED)
+    base = base_plan(traced, inputs, (logits,), sizes, widths, _bounds(config))
     attending = config.encoder.layers + sum(len(plane.kind.maps) for plane in planes)
     own, crossed = (keys_and_values(path, config.decoder.layers) for path in (OWN, CROSS))
     longest = min(config.length, rules.max_new_tokens)
@@ -108,13 +116,13 @@ def speech_to_text(
         attention=kinds,
         generation=with_states(rules, own, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
         made_by=made_by,
-        traced_at={"batch": 4, "source": 3, "target": 5, "capacity": 9},
+        traced_at={"batch": 4, "source": 3, "target": 5, ANSWERED: 2, "capacity": 9},
         verified_at=(
-            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 2, "source": 4, "target": min(7, longest), "capacity": 16},
-            {"batch": 3, "source": min(long, 8), "target": long, "capacity": long},
+            {"batch": 1, "source": 1, "target": 1, ANSWERED: 1, "capacity": 1},
+            {"batch": 2, "source": 4, "target": min(7, longest), ANSWERED: 3, "capacity": 16},
+            {"batch": 3, "source": min(long, 8), "target": long, ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={"batch": 1, "source": longest, "target": longest},
+        verified_longest={"batch": 1, "source": longest, "target": longest, ANSWERED: VERIFIED_ANSWERS},
     )
 
 

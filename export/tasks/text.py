@@ -7,9 +7,9 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from contract.input_rules import TextRule
-from contract.manifest import Scores, Task
+from contract.manifest import ANSWERED, Scores, Task
 from export.plan import Source, UpperBounds
-from export.tasks.generation import transformer_base
+from export.tasks.generation import VERIFIED_ANSWERS, transformer_base
 from export.tasks.ports import (
     MAX_VERIFIED_TOKENS,
     answer_port,
@@ -137,7 +137,7 @@ def sequence_classifier(
 ) -> Source:
     """Plan the graphs of an encoder-decoder that is given a text on both sides: its answer is at the last token.
 
-    The graphs answer at every token, as those of one that generates.
+    The graphs answer at the tokens that they are asked for, as those of one that generates.
     """
     upper_bounds: UpperBounds = dict.fromkeys(("source", "target"), config.vocabulary)
     traced, base = transformer_base(model, config, len(labels), upper_bounds)
@@ -155,11 +155,11 @@ def sequence_classifier(
         plans=derived_plans(traced, base, {}),
         attention=traced.kinds,
         made_by=made_by,
-        traced_at={"batch": 4, "source": 7, "target": 5},
+        traced_at={"batch": 4, "source": 7, "target": 5, ANSWERED: 3},
         verified_at=(
-            {"batch": 1, "source": 1, "target": 1},
-            {"batch": 2, "source": min(13, long), "target": min(8, long)},
-            {"batch": 3, "source": long, "target": min(long, 24)},
+            {"batch": 1, "source": 1, "target": 1, ANSWERED: 1},
+            {"batch": 2, "source": min(13, long), "target": min(8, long), ANSWERED: 3},
+            {"batch": 3, "source": long, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS},
         ),
-        verified_longest={"batch": 1, "source": config.length, "target": config.length},
+        verified_longest={"batch": 1, "source": config.length, "target": config.length, ANSWERED: VERIFIED_ANSWERS},
     )

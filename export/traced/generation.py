@@ -14,35 +14,48 @@ from model.architectures.recurrent import Recurrent
 from model.architectures.transformer import Transformer
 from model.parts.attention import KeyValue, Maps
 from model.parts.cache import recording
+from model.parts.heads import states_at
+
+
+def answers_of(head: nn.Module, x: Tensor, answered: Sequence[Tensor]) -> Tensor:
+    """Return what a head answers of states x (batch, token, width): at the tokens `answered` (batch, place), or all.
+
+    A row of logits is as long as the vocabulary, and few of them are ever read.
+    """
+    answers: Tensor = head(states_at(x, *answered) if answered else x)
+    return answers
 
 
 class TracedGPT(Traced):
-    """A GPT: tokens -> logits of the token after each."""
+    """A GPT: tokens, and those that are answered -> logits of the token after each."""
 
     model: GPT
     stacks = ("decoder",)
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
+        target, *answered = inputs
         recorded: list[KeyValue] = []
-        logits, maps = self.model(*inputs, [recording(recorded)] * len(self.kinds[0].maps))
+        x, maps = self.model.states(target, [recording(recorded)] * len(self.kinds[0].maps))
+        logits = answers_of(self.model.head, x, answered)
         return Observed(logits, self.by_kind(maps), [values_of(recorded, self.kinds[0].heads)])
 
 
 class TracedTransformer(Traced):
-    """An encoder-decoder: source, source_visible and target -> logits of the token after each target token."""
+    """An encoder-decoder: source, source_visible, target, and the tokens answered -> logits of the token after each."""
 
     model: Transformer
     stacks = ("encoder", "decoder")
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
-        source, visible, target = inputs
+        source, visible, target, *answered = inputs
         own: list[KeyValue] = []
         fed: list[KeyValue] = []
         encoder, decoder, _ = self.kinds
         memory, maps = self.model.encode(source, visible, [recording(own)] * len(encoder.maps))
-        logits, others = self.model.decode(target, memory, visible, [recording(fed)] * len(decoder.maps))
+        x, others = self.model.states(target, memory, visible, [recording(fed)] * len(decoder.maps))
+        logits = answers_of(self.model.head, x, answered)
         return Observed(logits, self.by_kind(maps | others), [values_of(own), values_of(fed), values_of(memory)])
 
 

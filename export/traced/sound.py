@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from contract.manifest import Kind
 from export.traced.base import Observed, Traced, pairs, values_of
+from export.traced.generation import answers_of
 from model.architectures.speech_encoder import SpeechEncoder
 from model.architectures.speech_transformer import SpeechTransformer
 from model.architectures.tera import Tera
@@ -45,7 +46,7 @@ def frames_of(frames: LogMel, model: nn.Module, samples: Tensor, filled: Tensor 
 
 
 class TracedWhisper(Traced):
-    """A Whisper: samples (batch, sample) and target -> logits of the token after each target token."""
+    """A Whisper: samples (batch, sample), target, and the tokens answered -> logits of the token after each."""
 
     model: Whisper
     stacks = ("encoder", "decoder")
@@ -56,10 +57,11 @@ class TracedWhisper(Traced):
 
     def observe(self, *inputs: Tensor) -> Observed:
         """Run the model; return its answer, maps and values."""
-        samples, target = inputs
+        samples, target, *answered = inputs
         fed: list[KeyValue] = []
         memory, maps, (own, *planes) = self.hear(frames_of(self.frames, self.model, samples))
-        logits, others = self.model.write(target, memory, [recording(fed)] * len(self.kinds[1].maps))
+        x, others = self.model.states(target, memory, None, [recording(fed)] * len(self.kinds[1].maps))
+        logits = answers_of(self.model.head, x, answered)
         return Observed(logits, self.by_kind(maps | others), [own, values_of(fed), values_of(memory), *planes])
 
     def hear(self, sound: Tensor) -> tuple[list[KeyValue], Maps, list[list[Tensor]]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.input_rules import TextRule
+from contract.manifest import ANSWERED
 from service.inputs.model_input import LanguageTokens, ModelInput, Text, Token, Windows
 from service.inputs.tokenization import TextTokenizer
 
@@ -77,14 +78,21 @@ class TextInputs:
         return dict.fromkeys(axes, tokens)
 
     def with_decoder(self, item: ModelInput) -> ModelInput:
-        """Return a text with what its decoder is fed, if that is given it too: a start token, and all but the last."""
+        """Return a text with what its decoder is fed, if that is given it too: a start token, and all but the last.
+
+        It answers at the last token.
+        """
         start = self.rule.decoder_start
         if start is None:
             return item
         source = item.arrays[self.axis]
         return replace(
             item,
-            arrays={**item.arrays, "target": np.array([start, *source[:-1]])},
+            arrays={
+                **item.arrays,
+                "target": np.array([start, *source[:-1]]),
+                ANSWERED: np.array([len(source) - 1]),
+            },
             lengths=self.lengths_of(len(source)),
             special={**item.special, "target": np.array([True, *item.special[self.axis][:-1]])},
             fed=(Token(start, self.tokenizer.text_of(start), None), *item.tokens[:-1]),

@@ -172,6 +172,7 @@ def draw(described, ports, batch, *, whole=False):
         "source_types": rng.integers(0, int(described.made_by.get("types", 0)) or 1, source.shape),
         "masked": np.stack((np.zeros(batch, np.int64), lengths - 1), 1),
         "target": target,
+        "answered": np.tile(np.arange(target.shape[1]), (batch, 1)),  # all of its tokens
     }
     return {name: array for name, array in feed.items() if name in names}
 

@@ -16,7 +16,8 @@ ONNX_DTYPES = {"int64": INT64, "bool": BOOL, "float32": FLOAT, "uint8": onnx.Ten
 def copy_base(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.ModelProto, Builder, str]:
     """Return a copy of the base graph, a builder that extends it, and the name of the tensor that can be explained.
 
-    The copy has the inputs of the plan and, of its outputs, the answers.
+    The copy has the inputs of the plan and, of its outputs, the answers. An input that the plan does not take is to be
+    made, unless nothing needs it.
     """
     graph = onnx.ModelProto()
     graph.CopyFrom(base)
@@ -29,7 +30,11 @@ def copy_base(base: onnx.ModelProto, plan: Plan, prefix: str) -> tuple[onnx.Mode
                     names[index] = f"{name}.seen"
     del graph.graph.output[:]
     b = Builder(graph, prefix)
-    given = {value.name for value in graph.graph.input}
+    taken = {port.name for port in plan.inputs}
+    inputs = [value for value in graph.graph.input if value.name in taken]
+    del graph.graph.input[:]
+    graph.graph.input.extend(inputs)
+    given = {value.name for value in inputs}
     for port in plan.inputs:
         if port.name not in given:
             b.input(port.name, ONNX_DTYPES[port.dtype], port.axes)

@@ -78,6 +78,14 @@ class Builder:
         self._nodes.append(helper.make_node("Identity", [x], [name]))
         self.graph.output.append(helper.make_tensor_value_info(name, dtype, list(axes)))
 
+    def reads(self, name: str) -> bool:
+        """Return whether a node of the graph reads a tensor."""
+        return any(name in node.input for node in self.graph.node)
+
+    def begin(self, kind: str, inputs: Sequence[str], output: str) -> None:
+        """Make a tensor before all that is there, which reads it under this name."""
+        self.graph.node.insert(0, helper.make_node(kind, inputs, [output]))
+
     def input(self, name: str, dtype: int, axes: Sequence[int | str]) -> str:
         """Add an input to the graph and return its name."""
         self.graph.input.append(helper.make_tensor_value_info(name, dtype, list(axes)))

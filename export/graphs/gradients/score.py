@@ -1,10 +1,12 @@
 """The score that a graph explains, and its gradient at the answer: a logit, a difference of two, or a cosine."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 import onnx
 
+from contract.manifest import ANSWERED
 from export.graphs.editing.builder import FLOAT, Builder
 from export.plan import Plan
 
@@ -36,9 +38,9 @@ def score_of(b: Builder, plan: Plan, answer: str, classes: int | None) -> Score:
     given = {port.name for port in plan.inputs}
     if "other" in given:
         return _cosine(b, answer)
-    row = answer
-    if "position" in given:  # (batch, position, class)
-        row = b.op("GatherND", answer, b.op("Unsqueeze", "position", b.constant([1])), batch_dims=1)
+    row, place = answer, _place(b, given)
+    if place:  # (batch, place, class)
+        row = b.op("GatherND", answer, b.op("Unsqueeze", place, b.constant([1])), batch_dims=1)
     length = b.length(row, 1)
     zero = b.constant(0)
     among = row if classes is None else b.op("Slice", row, b.constant([0]), b.constant([classes]), b.constant([1]))
@@ -47,10 +49,23 @@ def score_of(b: Builder, plan: Plan, answer: str, classes: int | None) -> Score:
     nothing = b.op("Where", b.op("Less", "against", zero), length, "against")  # an index that no class has
     seed = b.op("Sub", b.one_hot(target, length), b.one_hot(nothing, length))
     value = b.reduce("ReduceSum", b.op("Mul", row, seed), 1, keep=False)
-    if "position" in given:
-        at = b.op("Unsqueeze", b.one_hot("position", b.length(answer, 1)), b.constant([2]))
+    if place:
+        at = b.op("Unsqueeze", b.one_hot(place, b.length(answer, 1)), b.constant([2]))
         seed = b.op("Mul", at, b.op("Unsqueeze", seed, b.constant([1])))
     return Score(answer, seed, value)
+
+
+def _place(b: Builder, given: Collection[str]) -> str | None:
+    """Return which of several answers of an input is explained, (batch); None of a model that gives one.
+
+    A decoder answers at the tokens that it is asked for: here at the position that is explained alone.
+    """
+    if "position" not in given:
+        return None
+    if ANSWERED in given or not b.reads(ANSWERED):
+        return "position"
+    b.begin("Unsqueeze", ["position", b.constant([1])], ANSWERED)
+    return b.op("Sub", "position", "position")
 
 
 def gradient_scale(base: onnx.ModelProto, name: str) -> float:

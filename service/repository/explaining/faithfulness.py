@@ -170,7 +170,8 @@ def tokens(item: ModelInput, kind: Kind, rule: TextRule) -> tuple[Array, Callabl
         stays = np.delete(np.arange(len(source)), gone)
         return replace(
             item,
-            arrays={name: array[stays] for name, array in item.arrays.items()},
+            # what a decoder is fed, and where it answers, is made anew
+            arrays={name: array[stays] for name, array in item.arrays.items() if name.startswith("source")},
             lengths={**item.lengths, "source": len(stays)},
             special={"source": item.special["source"][stays]},
             ends=tuple(np.searchsorted(stays, item.ends).tolist()) if item.ends else None,

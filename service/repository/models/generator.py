@@ -7,7 +7,7 @@ import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.generation import Generation
-from contract.manifest import KindName, Role, Task
+from contract.manifest import ANSWERED, KindName, Role, Task
 from contract.names import listed
 from service.batching.admission import Backlog, Budget
 from service.batching.fair_queue import NOBODY, Caller
@@ -210,7 +210,8 @@ class Generator(ServedModel):
     def finished(self, source: ModelInput, target: Sequence[int], query: AttentionQuery) -> ModelInput:
         """Return a finished target as the input of one teacher-forced pass: row i emits token i, fed token i - 1.
 
-        Its last token is fed too if the request reads rows at which a token is the input.
+        Its last token is fed too if the request reads rows at which a token is the input. Logits are asked for of the
+        last row alone.
         """
         start = self.start_token(source)
         behind = target if query.options.align == "input" else target[:-1]
@@ -221,7 +222,7 @@ class Generator(ServedModel):
             special[: source.lengths["source"]] = source.special["source"]
         lengths = self.lengths(cost_of(source.lengths), len(behind) + 1)
         return ModelInput(
-            {**source.arrays, "target": fed},
+            {**source.arrays, "target": fed, ANSWERED: np.array([len(fed) - 1])},
             lengths,
             {**source.special, "target": special},
             source.tokens,

@@ -52,10 +52,10 @@ def test_samples_are_read_as_inputs(tmp_path):
     assert [[tuple(tensor.shape) for tensor in tensors] for tensors in found] == [[(1, 28, 28, 1)]] * 3
     texts = tmp_path / "texts"
     texts.write_text("3/23/21\n\nthe third of May\n")
-    (source, visible, target), _ = read_samples(dates, texts)
+    (source, visible, target, answered), _ = read_samples(dates, texts)
     assert source.shape == visible.shape == (1, 7)
     assert visible.all()
-    assert target.shape[0] == 1
+    assert target.shape[0] == answered.shape[0] == 1
 
 
 def test_no_more_samples_are_read_than_are_used(tmp_path, monkeypatch):

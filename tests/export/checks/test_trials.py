@@ -27,9 +27,9 @@ def test_usually_the_first_lengths_and_the_last_are_tried():
     first, alone, pair = (
         format_sizes(sizes)
         for sizes in (
-            {"batch": 1, "source": 1, "target": 1, "capacity": 1},
-            {"batch": 1, "source": 48, "target": 12, "capacity": 12},
-            {"batch": 2, "source": 48, "target": 12, "capacity": 12},
+            {"batch": 1, "source": 1, "target": 1, "answered": 1, "capacity": 1},
+            {"batch": 1, "source": 48, "target": 12, "answered": 8, "capacity": 12},
+            {"batch": 2, "source": 48, "target": 12, "answered": 8, "capacity": 12},
         )
     )
     assert told(translator(), "usual") == [[(first, 1, False)], [(alone, 2, False), (pair, 1, True)]]

@@ -54,7 +54,7 @@ def test_blocks_give_the_same_at_every_length(name, causal, batch):
     assert kinds(blocks).count("Softmax") == plan.attentions - causal, "the others stay as they are"
     one, other = session(graph), session(blocks)
     for length in (*range(1, 4 * BLOCKS + 1), 48):
-        given = plan.example({"batch": batch, "source": length, "target": length}, length)
+        given = plan.example({"batch": batch, "source": length, "target": length, "answered": length}, length)
         feed = {port.name: tensor.numpy() for port, tensor in zip(plan.inputs, given, strict=True)}
         for port, wanted, found in zip(plan.outputs, one.run(None, feed), other.run(None, feed), strict=True):
             np.testing.assert_allclose(found, wanted, atol=1e-5, rtol=1e-5, err_msg=f"{port.name} at {length}")

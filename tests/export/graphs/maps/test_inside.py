@@ -102,7 +102,7 @@ def test_weights_are_the_rows_of_the_raw_map(name, tmp_path):
 
 def test_the_reference_knows_every_kind_of_an_encoder_decoder():
     source = translator()
-    sizes = {"batch": 2, "source": 6, "target": 4}
+    sizes = {"batch": 2, "source": 6, "target": 4, "answered": 1}
     given = source.plan("predict").example(sizes, seed=1)
     controls = draw_cells(source.attention, with_fixed_axes(source, sizes), seed=5)
     with in_float64(source.traced) as exact:

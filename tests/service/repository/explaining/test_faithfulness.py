@@ -1,6 +1,7 @@
 """Curves of deletion and insertion: what is taken away at each step, and how often a score is measured."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -215,6 +216,16 @@ def test_tokens_are_dropped_where_nothing_can_stand_for_them():
     assert rest.lengths == {"source": 4}
     assert rest.special["source"].tolist() == [True, False, False, True]
     assert [token.index for token in rest.tokens] == [2, 11, 12, 3]
+
+
+def test_what_a_decoder_is_fed_is_no_part_of_a_text_of_which_tokens_are_dropped():
+    """It is made anew of what is left; where the decoder answers is a number, and no token."""
+    item = text_item()
+    fed = replace(item, arrays={**item.arrays, "target": SOURCE, "answered": np.array([5])})
+    _, take_away = tokens(fed, text_kind(), rule())
+    rest = take_away(np.array([False, True, False, True])).arrays
+    assert rest["source"].tolist() == [2, 11, 12, 3]
+    assert not {"target", "answered"} & rest.keys()
 
 
 def test_where_all_tokens_could_be_dropped_the_last_one_stays():

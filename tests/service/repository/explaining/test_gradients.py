@@ -268,3 +268,4 @@ def test_tokens_of_a_target_that_its_tokenizer_calls_special_are_so_as_its_start
     fed = Generator.finished(model, text_of(2), [language, end, word, end], query_of(translator()))
     assert fed.arrays["target"].tolist() == [start, language, end, word]
     assert fed.special["target"].tolist() == [True, True, True, False]
+    assert fed.arrays["answered"].tolist() == [3], "logits are read of the row that emits the last token"

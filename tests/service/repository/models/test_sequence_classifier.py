@@ -37,6 +37,7 @@ def test_the_decoder_is_fed_the_text_behind_a_start_token(served, items):
     for item in items:
         source = item.arrays["source"].tolist()
         assert item.arrays["target"].tolist() == [start, *source[:-1]]
+        assert item.arrays["answered"].tolist() == [len(source) - 1]
         assert item.lengths == {axis: len(source) for axis in ("source", "target", "target_input")}
         assert item.special["target"].tolist() == [True, *item.special["source"][:-1].tolist()]
         assert [token.index for token in item.fed] == item.arrays["target"].tolist()
@@ -47,6 +48,7 @@ def test_what_it_is_fed_is_derived_anew_of_a_text_whose_tokens_were_taken_away(s
     shorter = replace(items[0], arrays={**items[0].arrays, "source": source}, lengths={**items[0].lengths, "source": 5})
     again = served.inputs.with_decoder(shorter)
     assert again.arrays["target"].tolist() == [served.inputs.rule.decoder_start, *source[:-1]]
+    assert again.arrays["answered"].tolist() == [4]
     assert set(again.lengths.values()) == {5}
 
 
