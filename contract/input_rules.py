@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from contract.chat import Chat
 from contract.part import FileName, Part, Size
 
 KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -144,6 +145,12 @@ class TextRule(Part):
     default_prompt: str | None = Field(None, description="the name of the prompt that is put before every text")
     decoder_start: int | None = Field(
         None, description="the token before the text in a decoder that is given the text too, and answers at its end"
+    )
+    chat: Chat | None = Field(None, description="how messages become a text", exclude_if=lambda form: form is None)
+    no_chat: str | None = Field(
+        None,
+        description="why they do not, though the checkpoint has a template of chats",
+        exclude_if=lambda reason: reason is None,
     )
 
     @model_validator(mode="after")

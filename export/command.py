@@ -330,6 +330,7 @@ def _list() -> str:
 def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namespace) -> Source:
     """Return the source of an opened checkpoint, or of a bundled model. Raises ExportError."""
     from export.checkpoints.building.canvas import about_canvas
+    from export.checkpoints.building.chat_form import with_chat
     from export.checkpoints.building.family import ExportOptions
     from export.checkpoints.families import FAMILIES
     from export.token_limit import with_max_tokens
@@ -348,7 +349,7 @@ def _source(name: str, checkpoint: Checkpoint | None, arguments: argparse.Namesp
     except (MemoryError, RuntimeError, OverflowError) as error:  # sizes that no machine has
         raise CheckpointError(f"config.json: the model cannot be built: {str(error).splitlines()[0][:200]}") from error
     say(f"{target}: {kind} for {source.task}, {len(checkpoint.tensors)} tensors read", start)
-    source = with_max_tokens(source, arguments.max_tokens)
+    source = with_chat(with_max_tokens(source, arguments.max_tokens), checkpoint, say)
     if checkpoint.wrapper:
         say(f"  without {checkpoint.wrapper} before every name")
     grid = source.attention[0].grid

@@ -33,6 +33,7 @@ TESTED_ELSEWHERE = {
     "client/regard/tasks/tagging.py": "tests/client/regard/test_results.py",
     "client/regard/tasks/similarity.py": "tests/client/regard/test_comparing.py",
     "client/regard/tasks/task.py": "tests/client/regard/test_calls.py",
+    "contract/chat.py": "tests/export/checkpoints/reading/test_chat_template.py",
     "contract/detection.py": "tests/contract/test_manifest.py",
     "contract/generation.py": "tests/contract/test_manifest.py",
     "contract/part.py": "tests/contract/test_manifest.py",
@@ -41,6 +42,8 @@ TESTED_ELSEWHERE = {
     "export/__main__.py": "tests/export/test_install_missing.py",
     "export/checkpoints/families/__init__.py": "tests/export/checkpoints/test_families.py",
     "export/checkpoints/building/family.py": "tests/export/checkpoints/reading/test_checkpoint.py",
+    "export/checkpoints/reading/chat_conversations.py": "tests/export/checkpoints/reading/test_chat_template.py",
+    "export/checkpoints/reading/chat_rendering.py": "tests/export/checkpoints/reading/test_chat_template.py",
     "export/checkpoints/building/multilingual_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/reading/tokenizers/sentencepiece_model.py": (
         "tests/export/checkpoints/reading/tokenizers/test_marian.py"

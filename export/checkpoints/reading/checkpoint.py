@@ -40,7 +40,8 @@ DOWNLOADED_FILES = (
     "processor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.json", "vocab.txt", "merges.txt", "target_vocab.json", "source.spm", "target.spm",
     "sentencepiece.bpe.model", "spiece.model", "spm.model", "modules.json", "*/config.json",
-    "*_Dense/model.safetensors", "sentence_*_config.json", "config_sentence_transformers.json", "README.md",
+    "*_Dense/model.safetensors", "sentence_*_config.json", "config_sentence_transformers.json",
+    "chat_template.jinja", "README.md",
 )  # fmt: skip
 """The files of a repository that are read, and therefore downloaded."""
 

@@ -1,0 +1,96 @@
+"""How the messages of a chat become a text: part of the manifest of a model that was trained on chats."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from contract.part import Part
+
+SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
+"""Whose a message is: the first says how to answer, and those of the others take turns."""
+THOUGHT = "</think>"
+"""What ends the thoughts before an answer, in models that write them."""
+
+
+class Message(NamedTuple):
+    """One message of a chat."""
+
+    role: str
+    content: str
+
+
+class Piece(NamedTuple):
+    """A piece of the text of a chat."""
+
+    text: str
+    message: int | None = None
+    """The number of the message that it is of; None for what the model's form adds."""
+    start: int = 0
+    """Where in this message it begins, in characters."""
+
+
+class Turn(Part):
+    """What stands around the text of a message."""
+
+    prefix: str
+    suffix: str
+    trims: bool = Field(False, description="white space at the ends of the message is left out")
+
+
+class Chat(Part):
+    """The strings around messages, by role. They were derived from the checkpoint's template, and reproduce it."""
+
+    begins: str = Field(description="what begins the text")
+    system: Turn | None = Field(None, description="null where no system's message is taken")
+    user: Turn
+    assistant: Turn
+    opens: str = Field(description="what opens the answer, behind the last turn")
+    default_system: str | None = Field(None, description="the system's message where none is given")
+    place: Literal["own", "first", "last"] = Field(
+        "own", description="of the system's message: a turn of its own, or within the user's first or last turn"
+    )
+    alternates: bool = Field(False, description="turns of user and assistant must alternate")
+    thinks: bool = Field(False, description="of the assistant's messages, what ends in </think> is left out")
+
+    def pieces(self, messages: Sequence[Message]) -> list[Piece]:
+        """Return the text of messages, the last of which is the user's, in pieces: what opens the answer is the last.
+
+        Only the first may be the system's, in a form that has a turn for it.
+        """
+        given = messages[0].role == SYSTEM
+        users = [number for number, message in enumerate(messages) if message.role == USER]
+        system: list[Piece] = []
+        if self.system and given:
+            system = _around(self.system, self._content(0, messages[0]))
+        elif self.system and self.default_system is not None:
+            system = _around(self.system, Piece(self.default_system))
+        at = {"own": int(given), "first": users[0], "last": users[-1]}[self.place]
+        pieces = [Piece(self.begins)]
+        for number, message in list(enumerate(messages))[int(given) :]:
+            before, *written = _around(self._turn(message), self._content(number, message))
+            here = system if number == at else []
+            pieces += [*here, before] if self.place == "own" else [before, *here]
+            pieces += written
+        return [one for one in (*pieces, Piece(self.opens)) if one.text]
+
+    def text(self, messages: Sequence[Message]) -> str:
+        """Return the text of messages."""
+        return "".join(piece.text for piece in self.pieces(messages))
+
+    def _turn(self, message: Message) -> Turn:
+        return self.user if message.role == USER else self.assistant
+
+    def _content(self, number: int, message: Message) -> Piece:
+        """Return what is written of a message."""
+        turn = self.system if message.role == SYSTEM and self.system else self._turn(message)
+        text = message.content
+        if self.thinks and message.role == ASSISTANT and THOUGHT in text:
+            text = text.rpartition(THOUGHT)[2].lstrip("\n")
+        text = text.lstrip() if turn.trims else text
+        start = len(message.content) - len(text)
+        return Piece(text.rstrip() if turn.trims else text, number, start)
+
+
+def _around(turn: Turn, content: Piece) -> list[Piece]:
+    return [Piece(turn.prefix), content, Piece(turn.suffix)]
