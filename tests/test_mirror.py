@@ -12,6 +12,7 @@ FAMILIES = "export/checkpoints/families"
 """The families are tested by their cases, in the one file that mirrors this folder."""
 
 TESTED_ELSEWHERE = {
+    "service/api/reading/messages.py": "tests/end_to_end/test_chat_over_http.py",
     "service/answering/vectors.py": "tests/end_to_end/test_pairs_over_http.py",
     "service/repository/models/pairs.py": "tests/end_to_end/test_pairs_over_http.py",
     "service/api/tasks/contrast.py": "tests/end_to_end/test_pairs_over_http.py",

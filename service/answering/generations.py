@@ -19,7 +19,7 @@ from service.explanations.pictures import Space
 from service.explanations.query import AttentionQuery, check_runs
 from service.generation.token_selection import Alternatives, Hypothesis
 from service.http.server_sent_events import EventStream
-from service.inputs.model_input import ModelInput, cost_of
+from service.inputs.model_input import ModelInput, Text, cost_of
 from service.inputs.tokenization import rest_of
 from service.options.generation import GenerateOptions
 from service.repository.explaining.explain import explain_generated, explain_step
@@ -76,9 +76,9 @@ class Prompt:
     target: Sequence[int] | None = None
 
     @property
-    def text(self) -> str:
-        """The text that the spans of its tokens lie in; empty for an image."""
-        return self.pending.given if isinstance(self.pending.given, str) else ""
+    def text(self) -> Text:
+        """What the spans of its tokens lie in; empty for an image."""
+        return self.pending.text
 
 
 async def generate(

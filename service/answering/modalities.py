@@ -7,12 +7,14 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, null
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from contract.input_rules import SoundRule
+from contract.input_rules import SoundRule, TextRule
 from service.batching.fair_queue import Caller
 from service.errors import TooLarge, Unacceptable, about_input
+from service.inputs.chat_inputs import form_of
 from service.inputs.graph_inputs import GraphInputs
 from service.inputs.image_inputs import ImageInputs
 from service.inputs.model_input import (
+    Conversation,
     LanguageTokens,
     ModelInput,
     Pair,
@@ -213,7 +215,8 @@ class Texts(Strings):
         super().__init__(served, inputs)
         self._inputs = inputs
         two = Pair if served.takes_pairs else Prompted
-        self.accepted: tuple[type, ...] = (str, two) if served.takes_single else (two,)
+        chats = (Conversation,) if inputs.rule.chat else ()
+        self.accepted: tuple[type, ...] = (str, two, *chats) if served.takes_single else (two,)
 
     def likely_lengths(self, given: Sequence[bytes | Text], windows: Windows | None = None) -> list[Mapping[str, int]]:
         """Return estimates by the number of characters; of a text in windows, that of all together."""
@@ -262,9 +265,11 @@ class Graphs(Strings):
 
 
 def check_pair(served: ServedModel, text: Text) -> None:
-    """Raise Unacceptable for a pair of texts, or a single one, where the task takes none."""
+    """Raise Unacceptable for a pair of texts, or a single one, where the task takes none; for messages likewise."""
     if isinstance(text, Pair) and not served.takes_pairs:
         raise Unacceptable(f"text_pair: is for text-classification, this model's task is {served.manifest.task}")
+    if isinstance(text, Conversation) and isinstance(rule := served.inputs.rule, TextRule):
+        form_of(rule, text)  # refuses what it cannot take
     if not isinstance(text, Pair) and not served.takes_single:
         raise Unacceptable("text_pair: must be given, the context of each question")
 

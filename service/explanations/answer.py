@@ -179,8 +179,17 @@ class AttentionAnswer:
         """Return what an answer says of a map, without its values: of a text also which tokens some rows stand for."""
         tokens, rows = self.asking or self.axes.get(one.kind.query, ()), one.rows
         some = rows is not None and len(rows) < len(tokens) and not one.entry.keys() & {"pool", "target", "targets"}
-        named = {"rows": rows} if some else {}
-        return {**one.entry, **named, "shape": list(one.values.shape)}
+        named: dict[str, object] = {"rows": rows} if some else {}
+        return {**one.entry, **named, **self._by_message(one), "shape": list(one.values.shape)}
+
+    def _by_message(self, one: AttentionMap) -> dict[str, object]:
+        """Return the sums of the values of each message's tokens, (head, row, message); the last: of no message."""
+        tokens = self.axes.get(one.kind.key, ())
+        if "pool" in one.entry or not any(token.role for token in tokens):
+            return {}
+        of = [-1 if token.sequence is None else token.sequence for token in tokens]
+        columns = np.eye(max(of) + 2, dtype=one.values.dtype)[of]  # (key, message)
+        return {"by_message": np.ascontiguousarray((one.values @ columns).round(self.query.options.digits))}
 
     def _values(self, one: AttentionMap) -> dict[str, object]:
         options = self.query.options

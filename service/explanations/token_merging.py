@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ def merge_tokens(tokens: Sequence[Token], groups: Sequence[Sequence[int]], texts
         text = texts[first.sequence or 0]
         while end < len(text) and unicodedata.combining(text[end]):  # a mark that no token stands for
             end += 1
-        merged.append(Token(first.index, text[start:end], (start, end), first.type, first.sequence))
+        merged.append(replace(first, text=text[start:end], span=(start, end)))
     return merged
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from contract.chat import ASSISTANT, SYSTEM, USER, Message
 from contract.input_rules import FRAMES, NODES
 from service.arrays import Array
 from service.inputs.layout import layout
@@ -99,11 +100,26 @@ class Prompted:
     prompt: str
 
 
-Text: TypeAlias = str | Pair | Prompted
+@dataclass(frozen=True)
+class Conversation:
+    """The messages of a chat, the last of which is the user's: a model's form makes one text of them."""
+
+    messages: tuple[Message, ...]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for messages that are no chat; whoever can write to a store can put any there."""
+        first, *roles = [message.role for message in self.messages] or [""]
+        if not (set(roles) <= {USER, ASSISTANT} and first in (SYSTEM, USER, ASSISTANT) and [first, *roles][-1] == USER):
+            raise ValueError("messages: must be of known roles, the system's first and the user's last")
+
+
+Text: TypeAlias = str | Pair | Prompted | Conversation
 
 
 def strings_of(text: Text) -> list[str]:
-    """Return what a client sent of a text: one string, or the two of a pair. The spans of tokens lie in them."""
+    """Return what a client sent of a text: one string, the two of a pair, those of messages. Spans lie in them."""
+    if isinstance(text, Conversation):
+        return [message.content for message in text.messages]
     if isinstance(text, Pair):
         return [text.text, text.text_pair]
     return [text.text if isinstance(text, Prompted) else text]
@@ -132,13 +148,17 @@ class Token:
     type: int = 0
     """The token type id: which text of a pair it belongs to, as the model is told."""
     sequence: int | None = None
-    """In a pair, the text that the span is in, 0 or 1; otherwise None."""
+    """In a pair, the text that the span is in, 0 or 1; in a chat, the message; otherwise None."""
     word: int | None = None
     """Which word of its text it is of, as the tokenizer counts them."""
+    role: str | None = None
+    """Whose message it is of, in a chat."""
 
     def json(self) -> dict[str, object]:
         """Return the token as an answer holds it."""
         shown: dict[str, object] = {"text": self.text, "span": self.span, "special": self.span is None}
+        if self.role is not None:
+            return {**shown, "message": self.sequence, "role": self.role}
         return shown if self.sequence is None else {**shown, "sequence": self.sequence}
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.input_rules import TextRule
 from contract.manifest import ANSWERED
-from service.inputs.model_input import LanguageTokens, ModelInput, Text, Token, Windows
+from service.inputs.chat_inputs import chat_tokens, form_of
+from service.inputs.model_input import Conversation, LanguageTokens, ModelInput, Text, Token, Windows
 from service.inputs.tokenization import TextTokenizer
 
 MODEL_LANGUAGES = LanguageTokens()
@@ -49,8 +50,11 @@ class TextInputs:
     def text_input(
         self, text: Text, *, truncate: bool = False, languages: LanguageTokens = MODEL_LANGUAGES
     ) -> ModelInput:
-        """Tokenize a text behind the model's prompt. Raises as `TextTokenizer.encode` does."""
-        tokens = self.tokenizer.encode(text, prompt=self.rule.prompt, truncate=truncate)
+        """Tokenize a text behind the model's prompt, or a chat. Raises as `TextTokenizer.encode` and `form_of` do."""
+        if isinstance(text, Conversation):
+            tokens = chat_tokens(self.tokenizer, form_of(self.rule, text), text, self.rule.max_tokens)
+        else:
+            tokens = self.tokenizer.encode(text, prompt=self.rule.prompt, truncate=truncate)
         if self.rule.filled and self.rule.padding is not None:
             padding = self.rule.padding
             filling = Token(padding, self.tokenizer.text_of(padding), None)
@@ -123,4 +127,8 @@ class TextInputs:
             described["prompts"] = rule.prompts
         if rule.default_prompt is not None:
             described["default_prompt"] = rule.default_prompt
+        if form := rule.chat:
+            described["chat"] = form.model_dump()
+        if rule.no_chat:
+            described["no_chat"] = rule.no_chat
         return described

@@ -49,6 +49,8 @@ class TextTokenizer:
             self._truncating_tokenizer.enable_truncation(limit)
         except Exception as error:  # the library raises plain Exceptions
             raise ArtifactError(path, f"is no tokenizer: {error}") from error
+        self._plain: Tokenizer | None = None
+        """One that knows no special tokens, made where it is first needed."""
         self._limit = limit
         self._texts: dict[int, str] = {}
         """The text of each token that has occurred, by index."""
@@ -78,17 +80,29 @@ class TextTokenizer:
         most = text.most if truncate and isinstance(text, Pair) else None
         cuts_any = truncate and most is None
         encoding = _encoded(self._truncating_tokenizer if cuts_any else self._tokenizer, texts)
-        if not encoding.ids:
-            raise Unacceptable("input: must hold at least one token, given none")
-        if len(encoding.ids) > self._limit and not any_length and most is None:
-            raise Unacceptable(f"input: at most {self._limit} tokens, given {len(encoding.ids)}")
+        check_count(len(encoding.ids), None if any_length or most is not None else self._limit)
         if not encoding.overflowing:  # of a text that was cut off, nobody knows how many characters the tokens are
             self._tokens = AVERAGE_DECAY * self._tokens + encoding.special_tokens_mask.count(0)
             self._characters = AVERAGE_DECAY * self._characters + sum(map(len, texts))
         tokens = self._tokens_of(encoding, len(prompt), paired=len(texts) > 1)
         if prompt and first and cuts_any and not any(token.span for token in tokens):
             raise Unacceptable(f"prompt: must leave room for a text in {self._limit} tokens")
-        return tokens if most is None else self._without_end(tokens, most, text.cut)  # type: ignore[union-attr] # a pair
+        return tokens if most is None else _without_end(tokens, most, text.cut, self._limit)  # type: ignore[union-attr] # a pair
+
+    def written(self, text: str, *, plain: bool = False) -> list[Token]:
+        """Return the tokens of a text that holds its special ones itself; in a `plain` text, these are text too.
+
+        Raises TooLarge as `encode` does; how many there are is not checked.
+        """
+        if self._first_part(text) != text:
+            raise TooLarge(f"input: at most {self._limit} tokens, given {len(text)} characters")
+        tokenizer = self._tokenizer
+        if plain:
+            tokenizer = self._plain = self._plain or _without_specials(tokenizer)
+        encoding = _encoded(tokenizer, [text], special=False)
+        self._tokens = AVERAGE_DECAY * self._tokens + len(encoding.ids)
+        self._characters = AVERAGE_DECAY * self._characters + len(text)
+        return self._tokens_of(encoding, 0, paired=False)
 
     def windows(self, text: Text, windows: Windows, *, prompt: str = "") -> list[list[Token]]:
         """Return the tokens of a text in windows, each with all that stands around them; of a pair, of its second text.
@@ -147,20 +161,6 @@ class TextTokenizer:
                 strict=True,
             )
         ]
-
-    def _without_end(self, tokens: list[Token], most: int, cut: int) -> list[Token]:
-        """Return the tokens of a pair with at most `most` of its text `cut`, or fewer if the model takes no more.
-
-        Raises Unacceptable if the other text leaves none.
-        """
-        places = [place for place, token in enumerate(tokens) if token.sequence == cut]
-        others = len(tokens) - len(places)
-        room = min(most, self._limit - others)
-        if room < bool(places):
-            subject = "query" if cut else "labels"
-            raise Unacceptable(f"{subject}: must leave room for a text in {self._limit} tokens, takes {others}")
-        dropped = set(places[room:])
-        return [token for place, token in enumerate(tokens) if place not in dropped]
 
     def _first_part(self, text: str) -> str:
         """Return the beginning of a text that has more tokens than the model takes, or all of it.
@@ -275,6 +275,36 @@ class TextTokenizer:
     def piece(self, index: int) -> str:
         """Return the entry of the vocabulary for a token; "" if it has none."""
         return self._tokenizer.id_to_token(index) or ""
+
+
+def _without_end(tokens: list[Token], most: int, cut: int, limit: int) -> list[Token]:
+    """Return the tokens of a pair with at most `most` of its text `cut`, or fewer if the model takes no more.
+
+    Raises Unacceptable if the other text leaves none.
+    """
+    places = [place for place, token in enumerate(tokens) if token.sequence == cut]
+    others = len(tokens) - len(places)
+    room = min(most, limit - others)
+    if room < bool(places):
+        subject = "query" if cut else "labels"
+        raise Unacceptable(f"{subject}: must leave room for a text in {limit} tokens, takes {others}")
+    dropped = set(places[room:])
+    return [token for place, token in enumerate(tokens) if place not in dropped]
+
+
+def _without_specials(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer that reads special tokens as text."""
+    plain = Tokenizer.from_str(tokenizer.to_str())
+    plain.encode_special_tokens = True
+    return plain
+
+
+def check_count(count: int, limit: int | None) -> None:
+    """Raise Unacceptable for more tokens than a limit, if there is one, and for none."""
+    if not count:
+        raise Unacceptable("input: must hold at least one token, given none")
+    if limit is not None and count > limit:
+        raise Unacceptable(f"input: at most {limit} tokens, given {count}")
 
 
 def _span_behind(prompt: int, start: int, stop: int) -> tuple[int, int] | None:

@@ -1,14 +1,17 @@
 """A stored request, its packed form, and the protocol of stores."""
 
 import io
+import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.inputs.model_input import Pair, Prompted, Text, Windows
+from contract.chat import Message
+from service.inputs.model_input import Conversation, Pair, Prompted, Text, Windows
 
 FORMAT_VERSION: Literal[1] = 1
 """The version of the packed form. Raise it with every change that another version of the service would misread."""
@@ -49,14 +52,15 @@ class StoredRequest:
 
 
 ByteCount = Annotated[int, Field(ge=0)]
-OnePart: TypeAlias = tuple[Literal["image", "text"], ByteCount]
+OnePart: TypeAlias = tuple[Literal["image", "text", "chat"], ByteCount]
+"""Of a chat, its messages as JSON."""
 TwoParts: TypeAlias = tuple[Literal["pair", "prompted"], ByteCount, ByteCount]
 """A pair, or a text and what stands before it."""
 CutPair: TypeAlias = tuple[Literal["premise", "passage"], ByteCount, ByteCount, Annotated[int, Field(ge=1)]]
 """A pair with the `most` tokens of the text that is cut: its first, or its second."""
 CUT_KINDS = ["premise", "passage"]
 """The kinds of such pairs, by the number of the text that is cut."""
-PARTS = {"image": 1, "text": 1, "pair": 2, "prompted": 2, "premise": 2, "passage": 2}
+PARTS = {"image": 1, "text": 1, "chat": 1, "pair": 2, "prompted": 2, "premise": 2, "passage": 2}
 """How many lengths are said of an input, by its kind."""
 
 
@@ -93,6 +97,8 @@ def pack(request: StoredRequest) -> bytes:
             parts = [given.text.encode(*TEXT_ENCODING), given.text_pair.encode(*TEXT_ENCODING)]
         elif isinstance(given, Prompted):
             kind, parts = "prompted", [given.text.encode(*TEXT_ENCODING), given.prompt.encode(*TEXT_ENCODING)]
+        elif isinstance(given, Conversation):
+            kind, parts = "chat", [json.dumps(given.messages, ensure_ascii=False).encode(*TEXT_ENCODING)]
         else:
             kind, parts = "text", [given.encode(*TEXT_ENCODING)]
         most = given.most if isinstance(given, Pair) else None
@@ -125,13 +131,21 @@ def unpack(data: bytes) -> StoredRequest | None:
             parts = [stream.read(length) for length in numbers[: PARTS[kind]]]
             texts = [] if kind == "image" else [part.decode(*TEXT_ENCODING) for part in parts]
             cut = (*numbers[PARTS[kind] :], CUT_KINDS.index(kind)) if kind in CUT_KINDS else ()
-            made = Prompted if kind == "prompted" else Pair
-            inputs.append(made(texts[0], texts[1], *cut) if len(texts) > 1 else texts[0] if texts else parts[0])
-    except ValueError:
+            inputs.append(MADE.get(kind, Pair)(*texts, *cut) if texts else parts[0])
+    except (ValueError, TypeError):
         return None
     given = header.model_dump(include={"model", "version", "truncate", "targets", *SAID})
     windows = Windows(*header.windows) if header.windows else None
     return StoredRequest(inputs=tuple(inputs), windows=windows, **given)
+
+
+def _conversation(messages: str) -> Conversation:
+    """Return a chat from JSON. Raises ValueError or TypeError for anything else."""
+    return Conversation(tuple(Message(*map(str, one)) for one in json.loads(messages)))
+
+
+MADE: dict[str, Callable[..., Text]] = {"text": str, "chat": _conversation, "prompted": Prompted}
+"""What makes an input of its texts, by its kind; of the others, pairs are made."""
 
 
 class Store(Protocol):

@@ -21,6 +21,7 @@ from tests.clients.environments import CLIENTS, node_packages, prepared
 from tests.clients.examples import examples
 from tests.conftest import ROOT
 from tests.rigs.replica import Replica
+from tests.samples import chats
 from tests.samples.api_keys import EVERY_SCOPE, line
 from tests.samples.exports import exported, once
 from tests.samples.sounds import written_sound
@@ -29,8 +30,10 @@ from tests.samples.whisper import export_whispers
 MODELS = {
     "images": "digits", "objects": "scenes-detr", "seq2seq": "dates", "causal": "dates-clm", "masks": "dates-mlm",
     "embeddings": "minilm", "tags": "dates-tags", "ranker": "dates-rank", "speech": "several", "labels": "scenes-clip",
+    "chat": "chat",
 }  # fmt: skip
-"""The model of each kind that calls are made of: bundled ones, and one of the tests that hears one second at once."""
+"""The model of each kind that calls are made of: bundled ones, and those of the tests that hear one second at once, or
+take chats."""
 KEYS = {"predict": "key-of-a-client", "admin": "key-of-an-admin"}
 SECONDS = 900
 """What all calls of one module may take."""
@@ -52,6 +55,8 @@ def link_models(folder: Path) -> None:
         found.append(exported(name))
     log("a small model of speech: the tests' export, or a new one")
     found.append(once("whispers", export_whispers))
+    log("a small decoder that takes chats: the tests' export, or a new one")
+    found.append(chats.folder() / "artifacts")
     for model in (model for artifacts in found for model in artifacts.iterdir()):
         (folder / model.name).symlink_to(model)
 

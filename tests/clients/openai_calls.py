@@ -25,6 +25,7 @@ class Service(Protocol):
     embeddings: str | None
     seq2seq: str | None
     causal: str | None
+    chat: str
     images: str | None
     labels: str | None
     coloured: str
@@ -345,10 +346,100 @@ def ask_a_model_of_another_task(service: Service) -> None:
     assert names(error, "model"), error
 
 
+MESSAGES = [
+    {"role": "system", "content": "be old"},
+    {"role": "user", "content": "good dog"},
+    {"role": "assistant", "content": "ran"},
+    {"role": "user", "content": "bad"},
+]
+
+
 def chat(service: Service) -> None:
-    """`client.chat.completions.create(...)` raises NotFoundError, which says what to use."""
-    create, messages = connect(service).chat.completions.create, [{"role": "user", "content": "hello"}]
-    error = refused(openai.NotFoundError, create, model=service.causal or "any", messages=messages)
+    """`client.chat.completions.create(model=..., messages=[...])`, and its answer sent back with another question."""
+    create = connect(service).chat.completions.create
+    answer = create(model=service.chat, messages=MESSAGES)
+    (choice,) = answer.choices
+    assert (answer.object, choice.message.role, choice.logprobs) == ("chat.completion", "assistant", None)
+    assert choice.message.content
+    assert choice.finish_reason in ("stop", "length")
+    usage = answer.usage
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    more = [*MESSAGES, choice.message, {"role": "user", "content": [{"type": "text", "text": "cat"}]}]
+    assert create(model=service.chat, messages=more, max_tokens=MOST).usage.prompt_tokens > usage.prompt_tokens
+
+
+def chat_with_log_probabilities(service: Service) -> None:
+    """`client.chat.completions.create(..., logprobs=True, top_logprobs=2)`: of the tokens that were chosen."""
+    create = connect(service).chat.completions.create
+    (choice,) = create(
+        model=service.chat, messages=MESSAGES, logprobs=True, top_logprobs=2, max_completion_tokens=MOST
+    ).choices
+    content = choice.logprobs.content
+    assert "".join(one.token for one in content) == choice.message.content
+    assert all(one.logprob <= 0 and len(one.top_logprobs) >= 2 for one in content)
+
+
+def chat_as_a_stream(service: Service) -> None:
+    """`for chunk in client.chat.completions.create(..., stream=True, stream_options={"include_usage": True})`."""
+    create = connect(service).chat.completions.create
+    whole = create(model=service.chat, messages=MESSAGES, temperature=1.2, seed=3)
+    *chunks, last = create(
+        model=service.chat, messages=MESSAGES, temperature=1.2, seed=3, stream=True,
+        stream_options={"include_usage": True},
+    )  # fmt: skip
+    assert (last.choices, last.usage) == ([], whole.usage)
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+    assert [delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
+    assert "".join(delta.content or "" for delta in deltas) == whole.choices[0].message.content
+    assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason
+
+
+def chat_as_a_stream_of_events(service: Service) -> None:
+    """`with client.chat.completions.stream(...) as stream`: the library puts the chunks together."""
+    client = connect(service)
+    asked = [{"role": "user", "content": "the cat sat on"}]  # of which the answer ends: else the library raises
+    whole = client.chat.completions.create(model=service.chat, messages=asked).choices[0]
+    with client.chat.completions.stream(model=service.chat, messages=asked) as stream:
+        for _ in stream:
+            pass
+        (choice,) = stream.get_final_completion().choices
+    assert (choice.message.content, choice.finish_reason) == (whole.message.content, whole.finish_reason)
+
+
+def chat_as_an_asynchronous_stream(service: Service) -> None:
+    """`async for chunk in await AsyncOpenAI(...).chat.completions.create(..., stream=True)`."""
+    whole = connect(service).chat.completions.create(model=service.chat, messages=MESSAGES).choices[0]
+
+    async def chat_all() -> str:
+        async with openai.AsyncOpenAI(base_url=f"{service.url}/v1", api_key="none", max_retries=0) as client:
+            stream = await client.chat.completions.create(model=service.chat, messages=MESSAGES, stream=True)
+            return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+    assert asyncio.run(chat_all()) == whole.message.content
+
+
+def chat_with_attention(service: Service) -> None:
+    """`client.chat.completions.create(..., extra_body={"attention": {}})`: tokens and rows know their messages."""
+    create = connect(service).chat.completions.create
+    (choice,) = create(model=service.chat, messages=MESSAGES, extra_body={"attention": {}}).choices
+    tokens = choice.attention["tokens"]["target_input"]
+    assert {one["role"] for one in tokens if one.get("message") == 2} == {"assistant"}
+    shares = np.array(choice.attention["maps"][0]["by_message"])
+    assert shares.shape[-1] == len(MESSAGES) + 2
+    assert np.allclose(shares.sum(-1), 1, atol=0.01)
+
+
+def chat_with_what_is_not_served(service: Service) -> None:
+    """`client.chat.completions.create(..., tools=[...])` and others raise BadRequestError, which names the field."""
+    create, parts = connect(service).chat.completions.create, [{"type": "image_url", "image_url": {"url": "data:,"}}]
+    tool = {"type": "function", "function": {"name": "look"}}
+    others = {"tools": [tool], "response_format": {"type": "json_object"}, "stop": ["x"], "max_tokens": 10**6, "n": 2}
+    others |= {"messages": [{"role": "user", "content": parts}], "top_logprobs": 2}
+    for name, value in others.items():
+        error = refused(openai.BadRequestError, create, **{"model": service.chat, "messages": MESSAGES, name: value})
+        assert names(error, name), error
+    error = refused(openai.NotFoundError, create, model=service.causal, messages=MESSAGES)
+    assert names(error, "model"), error
     assert "/v1/completions" in error.message, error
 
 

@@ -5,10 +5,11 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from starlette.responses import Response
 
+from contract.chat import ASSISTANT
 from service.answering.call import Answered, Call
 from service.answering.generations import StreamedToken
 from service.api import responses
@@ -105,6 +106,10 @@ class Completions:
     call: Call[Generator]
     with_logs: bool
     """True if the log-probabilities of tokens are asked for."""
+    prefix: ClassVar[str] = "cmpl"
+    """Of the id of an answer, behind which is ours."""
+    kind: ClassVar[str] = "text_completion"
+    chunk_kind: ClassVar[str] = "text_completion"
 
     async def __call__(self, answered: Answered[Completion]) -> Response:
         """Return the answer."""
@@ -124,20 +129,24 @@ class Completions:
             )
             for index, (one, found) in enumerate(texts)
         ]
-        return {**self.frame(), "choices": choices, "usage": self.usage(answered)}
+        return {**self.frame(self.kind), "choices": choices, "usage": self.usage(answered)}
 
-    def frame(self) -> Json:
-        """Return what the answer and every chunk of it begin with. The id of the answer is behind `cmpl-`."""
+    def frame(self, kind: str) -> Json:
+        """Return what the answer, or a chunk of it, begins with."""
         return {
-            "id": f"cmpl-{self.call.exchange.own_id}",
-            "object": "text_completion",
+            "id": f"{self.prefix}-{self.call.exchange.own_id}",
+            "object": kind,
             "created": int(time.time()),
             "model": self.call.served.manifest.name,
         }
 
     def choice(self, index: int, text: str, finish_reason: str | None, logprobs: Json | None) -> Json:
-        """Return the completion of a prompt, or a part of it."""
+        """Return the completion of a prompt."""
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def part(self, text: str, finish_reason: str | None, logprobs: Json | None, *, first: bool) -> Json:
+        """Return a part of the only completion."""
+        return self.choice(0, text, finish_reason, logprobs)
 
     def logprobs(
         self, tokens: Sequence[str], logs: Sequence[float], top: Sequence[dict[str, float]], start: int = 0
@@ -160,12 +169,46 @@ class Completions:
         return {"prompt_tokens": prompts, "completion_tokens": completions, "total_tokens": prompts + completions}
 
 
+class ChatCompletions(Completions):
+    """Writes the answer of `/v1/chat/completions`."""
+
+    prefix, kind, chunk_kind = "chatcmpl", "chat.completion", "chat.completion.chunk"
+
+    def choice(self, index: int, text: str, finish_reason: str | None, logprobs: Json | None) -> Json:
+        """Return an answer to the messages."""
+        message = {"role": ASSISTANT, "content": text, "refusal": None}
+        return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def part(self, text: str, finish_reason: str | None, logprobs: Json | None, *, first: bool) -> Json:
+        """Return a part of the only answer, the first of which says whose it is."""
+        delta = {"role": ASSISTANT, "content": text} if first else {"content": text} if text else {}
+        return {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+
+    def logprobs(
+        self, tokens: Sequence[str], logs: Sequence[float], top: Sequence[dict[str, float]], start: int = 0
+    ) -> Json | None:
+        """Return what is said of tokens."""
+        if not self.with_logs:
+            return None
+        content = [
+            _token(text, log) | {"top_logprobs": [_token(*other) for other in likely.items()]}
+            for text, log, likely in zip(tokens, logs, top or [{}] * len(tokens), strict=True)
+        ]
+        return {"content": content, "refusal": None}
+
+
+def _token(text: str, log: float) -> Json:
+    """Return what a chat says of a token."""
+    return {"token": text, "logprob": log, "bytes": list(text.encode())}
+
+
 class Chunks:
     """Writes the events of a stream of one completion: a chunk for each token, a last one, the usage if asked."""
 
     def __init__(self, whole: Completions, errors: Errors, *, with_usage: bool) -> None:
         self._whole, self._errors = whole, errors
-        self._frame = whole.frame()
+        self._frame = whole.frame(whole.chunk_kind)
+        self._begun = False
         self._usage: Json = {"usage": None} if with_usage else {}
         self._text = ""
 
@@ -175,7 +218,7 @@ class Chunks:
         if one.alternatives:
             top = [top_logprobs(served, one.token, one.text, one.log, one.alternatives)]
         logprobs = self._whole.logprobs([one.text], [one.log], top, len(self._text))
-        choice = self._whole.choice(0, one.text, None, logprobs)
+        choice = self._part(one.text, None, logprobs)
         self._text += one.text
         return self._chunk([choice | {"attention": one.attention} if one.attention else choice])
 
@@ -185,7 +228,7 @@ class Chunks:
         assert completion is not None  # noqa: S101 # a stream shows what it generates
         # characters whose last bytes never came are in the text of the whole alone
         rest = rest_of(completion.text, self._text)
-        choice = self._whole.choice(0, rest, completion.finish_reason, self._whole.logprobs([], [], []))
+        choice = self._part(rest, completion.finish_reason, self._whole.logprobs([], [], []))
         last = self._chunk([responses.result(choice, attention)])
         if self._usage:
             last += event("", {**self._frame, "choices": [], "usage": self._whole.usage(answered)})
@@ -194,6 +237,10 @@ class Chunks:
     def failed(self, status: int, detail: str) -> bytes:
         """Return the event of a failure."""
         return event("", self._errors.document(status, detail))
+
+    def _part(self, text: str, finish_reason: str | None, logprobs: Json | None) -> Json:
+        first, self._begun = not self._begun, True
+        return self._whole.part(text, finish_reason, logprobs, first=first)
 
     def _chunk(self, choices: list[Json]) -> bytes:
         return event("", {**self._frame, "choices": choices, **self._usage})

@@ -54,7 +54,7 @@ class Errors:
         """Return the field of the document that a fault is in; None if its subject is none."""
         if name in AttentionOptions.model_fields:
             return f"attention.{name}"
-        known = {"model", "input", "prompt", "file", "attention", *self.options.model_fields}
+        known = {"model", "input", "prompt", "messages", "file", "attention", *self.options.model_fields}
         return name if name in known else None
 
 

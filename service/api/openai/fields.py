@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, PlainValidator, ValidationInfo, field_validator
+import orjson
+from pydantic import Field, PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
 from contract.generation import Generation
+from service.api.reading.messages import parse_messages
 from service.api.reading.request_parsing import ParsedRequest, check_characters, check_count, read_document
 from service.errors import Unacceptable
 from service.inputs.encoded_files import IMAGE, decode_files
@@ -56,6 +58,12 @@ async def read(request: Request, settings: Settings, subject: str) -> Asked:
     """Read a document whose texts are in the field `subject`. Raises what `read_document` does, and Unacceptable."""
     model, given, document = await _read(request, settings.max_text_bytes, settings, subject)
     return Asked(model, _texts(subject, given, settings.max_inputs), document, subject)
+
+
+async def read_chat(request: Request, settings: Settings) -> Asked:
+    """Read a document with the `messages` of a chat. Raises what `read` does."""
+    model, given, document = await _read(request, settings.max_text_bytes, settings, "messages")
+    return Asked(model, [parse_messages(given)], document, "messages")
 
 
 async def read_embedded(request: Request, settings: Settings) -> Asked:
@@ -140,13 +148,35 @@ UNSERVED: dict[str, tuple[tuple[object, ...], str]] = {
     "logit_bias": (({},), "the likelihood of tokens is not changed"),
     "presence_penalty": ((0,), "the likelihood of tokens is not changed"),
     "frequency_penalty": ((0,), "the likelihood of tokens is not changed"),
+    "tools": (([],), "tools are not served"),
+    "tool_choice": (("none", "auto"), "tools are not served"),
+    "parallel_tool_calls": ((True, False), "tools are not served"),
+    "functions": (([],), "tools are not served"),
+    "function_call": (("none", "auto"), "tools are not served"),
+    "response_format": (({"type": "text"},), "answers are plain text"),
+    "modalities": ((["text"],), "answers are plain text"),
+    "service_tier": (("auto", "default"), "there is one"),
+    "store": ((False,), "an answer is kept for its attention alone, and not for long"),
 }
 """Fields that are known but not served: the values that clients may send, which ask for nothing, and why no others."""
 
 
 def _rule(name: str) -> str:
     (neutral, *_), reason = UNSERVED[name]
-    return f"must be {str(neutral).lower() if neutral or isinstance(neutral, (bool, int)) else 'empty'}, since {reason}"
+    shown = neutral if isinstance(neutral, str) else orjson.dumps(neutral).decode()
+    return f"must be {shown if neutral or isinstance(neutral, (bool, int)) else 'empty'}, since {reason}"
+
+
+def _check_unserved(value: object, info: ValidationInfo) -> None:
+    """Refuse a field that is not served, unless its value asks for nothing."""
+    name = str(info.field_name)
+    if name == "best_of" and type(value) is int and value == info.data.get("n"):
+        return
+    if not among(value, UNSERVED[name][0]):
+        raise PydanticCustomError("unserved", "{rule}", {"rule": _rule(name)})
+
+
+Unserved = Annotated[Any, PlainValidator(_check_unserved)]
 
 
 def _include_usage() -> PlainValidator:
@@ -162,8 +192,8 @@ def _include_usage() -> PlainValidator:
     return PlainValidator(parse_options, json_schema_input_type=dict[Literal["include_usage"], bool])
 
 
-class CompletionsOptions(LanguageOptions):
-    """Options of `/v1/completions`."""
+class WritingOptions(LanguageOptions):
+    """What `/v1/completions` and `/v1/chat/completions` both take."""
 
     max_tokens: int | None = Field(
         None, ge=1, description="tokens to generate at most; the model's own limit by default, rather than 16"
@@ -175,35 +205,31 @@ class CompletionsOptions(LanguageOptions):
         None, gt=0, le=1, description="sample among the likeliest tokens of so much mass; 1 asks for nothing"
     )
     seed: int | None = Field(None, ge=-(2**63), lt=2**63, description="the same seed samples the same tokens")
-    logprobs: int | None = Field(
-        None,
-        ge=0,
-        le=5,
-        description="the log-probability of each token that was chosen, and of this many likely ones at its place",
-    )
     stream: bool = Field(False, description="answer with server-sent events, a token each; of one prompt")
     stream_options: Annotated[bool, _include_usage()] = Field(
         False, description="include_usage: also send the usage, before the end of a stream"
     )
     user: str | None = Field(None, description="not used", json_schema_extra=SHARED)
     n: int | None = Field(None, ge=1, le=MOST_TEXTS, description="completions of a prompt")
-    best_of: Any = Field(None, description=_rule("best_of"))
-    echo: Any = Field(None, description=_rule("echo"))
-    suffix: Any = Field(None, description=_rule("suffix"))
-    stop: Any = Field(None, description=_rule("stop"))
-    logit_bias: Any = Field(None, description=_rule("logit_bias"))
-    presence_penalty: Any = Field(None, description=_rule("presence_penalty"))
-    frequency_penalty: Any = Field(None, description=_rule("frequency_penalty"))
+    stop: Unserved = Field(None, description=_rule("stop"))
+    logit_bias: Unserved = Field(None, description=_rule("logit_bias"))
+    presence_penalty: Unserved = Field(None, description=_rule("presence_penalty"))
+    frequency_penalty: Unserved = Field(None, description=_rule("frequency_penalty"))
 
-    @field_validator(*UNSERVED, mode="plain")
-    @classmethod
-    def check_unserved(cls, value: object, info: ValidationInfo) -> None:
-        """Refuse a field that is not served, unless its value asks for nothing."""
-        neutral, _ = UNSERVED[str(info.field_name)]
-        if info.field_name == "best_of" and type(value) is int and value == info.data.get("n"):
-            return
-        if not among(value, neutral):
-            raise PydanticCustomError("unserved", "{rule}", {"rule": _rule(str(info.field_name))})
+    @property
+    def most(self) -> int | None:
+        """The most tokens of a completion."""
+        return self.max_tokens
+
+    @property
+    def with_logs(self) -> bool:
+        """True if log-probabilities of tokens are asked for."""
+        raise NotImplementedError
+
+    @property
+    def likely(self) -> int:
+        """How many likely tokens are asked for at each place."""
+        raise NotImplementedError
 
     def generating(self, generation: Generation) -> GenerateOptions:
         """Return what is asked for as the options of `generate`, of a model whose manifest says how it generates.
@@ -215,12 +241,12 @@ class CompletionsOptions(LanguageOptions):
             raise Unacceptable("stream_options: is for stream")
         draws = generation.sampling and generation.sampling.by_default
         options = GenerateOptions(
-            max_new_tokens=self.max_tokens,
+            max_new_tokens=self.most,
             num_beams=1 if self.temperature == 0 else None,
             temperature=self.temperature,
             # 1 is the default of OpenAI's clients, and asks a model that does not sample for nothing
             top_p=None if self.top_p == 1 and self.temperature is None and not draws else self.top_p,
-            alternatives=self.logprobs or 0,
+            alternatives=self.likely,
             num_return_sequences=self.n or 1,
             seed=None if self.seed is None else self.seed % 2**63,
             stream=self.stream,
@@ -239,3 +265,63 @@ class CompletionsOptions(LanguageOptions):
                 f"{beams} beams by default, which know their first token last"
             )
         return options
+
+
+class CompletionsOptions(WritingOptions):
+    """Options of `/v1/completions`."""
+
+    logprobs: int | None = Field(
+        None,
+        ge=0,
+        le=5,
+        description="the log-probability of each token that was chosen, and of this many likely ones at its place",
+    )
+    best_of: Unserved = Field(None, description=_rule("best_of"))
+    echo: Unserved = Field(None, description=_rule("echo"))
+    suffix: Unserved = Field(None, description=_rule("suffix"))
+
+    @property
+    def with_logs(self) -> bool:
+        """True if log-probabilities of tokens are asked for."""
+        return self.logprobs is not None
+
+    @property
+    def likely(self) -> int:
+        """How many likely tokens are asked for at each place."""
+        return self.logprobs or 0
+
+
+class ChatOptions(WritingOptions):
+    """Options of `/v1/chat/completions`."""
+
+    max_completion_tokens: int | None = Field(None, ge=1, description="the newer name of max_tokens")
+    logprobs: bool = Field(False, description="the log-probability of each token that was chosen")
+    top_logprobs: int | None = Field(
+        None, ge=0, le=20, description="with logprobs: of this many likely tokens at its place too"
+    )
+    tools: Unserved = Field(None, description=_rule("tools"))
+    tool_choice: Unserved = Field(None, description=_rule("tool_choice"))
+    parallel_tool_calls: Unserved = Field(None, description=_rule("parallel_tool_calls"))
+    functions: Unserved = Field(None, description=_rule("functions"))
+    function_call: Unserved = Field(None, description=_rule("function_call"))
+    response_format: Unserved = Field(None, description=_rule("response_format"))
+    modalities: Unserved = Field(None, description=_rule("modalities"))
+    service_tier: Unserved = Field(None, description=_rule("service_tier"))
+    store: Unserved = Field(None, description=_rule("store"))
+
+    @property
+    def most(self) -> int | None:
+        """The most tokens of an answer, by either name."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def with_logs(self) -> bool:
+        """True if log-probabilities of tokens are asked for."""
+        return self.logprobs
+
+    @property
+    def likely(self) -> int:
+        """How many likely tokens are asked for at each place. Raises Unacceptable for some without `logprobs`."""
+        if self.top_logprobs is not None and not self.logprobs:
+            raise Unacceptable("top_logprobs: is for logprobs")
+        return self.top_logprobs or 0

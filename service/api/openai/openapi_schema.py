@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from service.api.openai.fields import CompletionsOptions, EmbeddingsOptions
+from service.api.openai.fields import ChatOptions, CompletionsOptions, EmbeddingsOptions
 from service.api.openai.speech_documents import PLAIN, VTT
 from service.api.openai.speech_fields import TranscriptionsOptions, TranslationsOptions
 from service.api.openapi.attention import Attention, Map
 from service.api.openapi.components import COMPONENTS, Json, Part, any_of, in_json, refusals
-from service.api.openapi.requests import BINARY, flat
+from service.api.openapi.requests import BINARY, ChatMessage, flat
 from service.api.reading.request_parsing import FORM
 from service.options.attention import AttentionOptions
 
@@ -98,6 +98,72 @@ class OpenAICompletions(Part):
     usage: OpenAICompletionUsage | None = None
 
 
+class ChatText(Part):
+    """A text of the assistant."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class ChatDelta(Part):
+    """What a chunk adds to the text; the first says whose it is."""
+
+    model_config = ConfigDict(json_schema_extra=None)
+
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+
+
+class LikelyToken(Part):
+    """A token, and its log-probability."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChosenToken(LikelyToken):
+    """A token of an answer, with those that were likely at its place, and itself; with `top_logprobs` above 0."""
+
+    top_logprobs: list[LikelyToken]
+
+
+class ChatLogprobs(Part):
+    """The tokens of an answer; together, their texts are that of the answer."""
+
+    content: list[ChosenToken]
+    refusal: None
+
+
+class ChatChoice(Part):
+    """An answer to a chat, or in `delta` a part of it."""
+
+    model_config = ConfigDict(json_schema_extra=None)
+
+    index: int
+    message: ChatText | None = None
+    delta: ChatDelta | None = Field(None, description="of a stream, in place of message")
+    logprobs: ChatLogprobs | None
+    finish_reason: Literal["stop", "length"] | None
+    attention: Attention | list[Map] | None = Field(
+        None, description="if the request asks for it; of a stream in the last choice"
+    )
+
+
+class OpenAIChat(Part):
+    """Answer of `/v1/chat/completions`, or a chunk of it. Where usage comes in a last chunk, the others have null."""
+
+    model_config = ConfigDict(json_schema_extra=None)
+
+    id: str = Field(description="chatcmpl- and the id of GET /v1/attention/{id}")
+    object: Literal["chat.completion", "chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: OpenAICompletionUsage | None = None
+
+
 REFUSALS = refusals(
     OpenAIError,
     {
@@ -125,6 +191,14 @@ class OpenAICompletionsRequest(CompletionsOptions):
 
     model: str
     prompt: str | list[str]
+    attention: AttentionOptions = AttentionOptions()
+
+
+class OpenAIChatRequest(ChatOptions):
+    """What `/v1/chat/completions` takes."""
+
+    model: str
+    messages: list[ChatMessage]
     attention: AttentionOptions = AttentionOptions()
 
 
@@ -206,7 +280,7 @@ _TRANSCRIBED = COMPONENTS.named(
     "schemas", "TranscriptionsForm", {"allOf": [_TRANSLATED, {"type": "object", "properties": _OWN}]}
 )
 _EVENTS: Json = {"text/event-stream": {"schema": any_of(OpenAISpeechDelta, OpenAISpeechDone, OpenAIError)}}
-_COMPLETIONS = in_json(OpenAICompletions)
+_COMPLETIONS, _CHAT = in_json(OpenAICompletions), in_json(OpenAIChat)
 OPERATIONS: dict[str, Json] = {
     "openai_embeddings": {
         "responses": {
@@ -224,6 +298,16 @@ OPERATIONS: dict[str, Json] = {
             **REFUSALS,
         },
         "requestBody": {"required": True, "content": in_json(OpenAICompletionsRequest)},
+    },
+    "openai_chat_completions": {
+        "responses": {
+            200: {
+                "description": "an answer to the chat; of a stream, the data of its events",
+                "content": {**_CHAT, "text/event-stream": _CHAT["application/json"]},
+            },
+            **REFUSALS,
+        },
+        "requestBody": {"required": True, "content": in_json(OpenAIChatRequest)},
     },
     "openai_transcriptions": _speech(_TRANSCRIBED, _EVENTS),
     "openai_translations": _speech(_TRANSLATED, {}),

@@ -10,9 +10,27 @@ from starlette.responses import Response
 from service.answering.call import Answered, Call, find_ready, narrowed
 from service.answering.generations import generate
 from service.answering.predictions import predict
-from service.api.openai.documents import Chunks, Completions, Embeddings, base64_embedding, completion, embedding
+from service.api.openai.documents import (
+    ChatCompletions,
+    Chunks,
+    Completions,
+    Embeddings,
+    base64_embedding,
+    completion,
+    embedding,
+)
 from service.api.openai.errors import Errors
-from service.api.openai.fields import EMBEDDED, Asked, CompletionsOptions, EmbeddingsOptions, read, read_embedded
+from service.api.openai.fields import (
+    EMBEDDED,
+    Asked,
+    ChatOptions,
+    CompletionsOptions,
+    EmbeddingsOptions,
+    WritingOptions,
+    read,
+    read_chat,
+    read_embedded,
+)
 from service.api.openai.speech_documents import SpeechEvents, write
 from service.api.openai.speech_fields import TranscriptionsOptions, TranslationsOptions
 from service.api.openai.speech_fields import read as read_sound
@@ -23,6 +41,7 @@ from service.api.tasks.vectors import as_asked
 from service.errors import NotFound
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import exchange_of
+from service.inputs.chat_inputs import why_no_chat
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Predictor
 from service.repository.models.served_model import ServedModel
@@ -35,6 +54,9 @@ router = APIRouter()
 COMPLETIONS_ERRORS = Errors(
     CompletionsOptions, {"generate": "model", "input": "prompt", "max_new_tokens": "max_tokens"}
 )
+CHAT_ERRORS = Errors(
+    ChatOptions, {"generate": "model", "chat": "model", "input": "messages", "max_new_tokens": "max_tokens"}
+)
 OF_SOUNDS = {"transcribe": "model", "audio": "file", "timestamps": "response_format"}
 TRANSCRIPTIONS_ERRORS = Errors(TranscriptionsOptions, OF_SOUNDS)
 ERROR_FORMS = {
@@ -42,7 +64,7 @@ ERROR_FORMS = {
     "/v1/audio/translations": Errors(TranslationsOptions, OF_SOUNDS),
     "/v1/embeddings": Errors(EmbeddingsOptions, {"embed": "model", "image": "input"}),
     "/v1/completions": COMPLETIONS_ERRORS,
-    "/v1/chat/completions": Errors(),
+    "/v1/chat/completions": CHAT_ERRORS,
 }
 """How errors are written, by path."""
 
@@ -73,10 +95,10 @@ async def translations(request: Request, state: StateDep) -> Response:
     return await answer_in_time(request, work, state.settings.request_seconds)
 
 
-@router.post("/v1/chat/completions", include_in_schema=False)
+@router.post("/v1/chat/completions", tags=["OpenAI"], operation_id="openai_chat_completions")
 async def chat(request: Request, state: StateDep) -> Response:
-    """Refuse: a chat is turned into a prompt by a model's template."""
-    raise NotFound("chat: no model here has a chat template; send a prompt to POST /v1/completions")
+    """Answer the messages of a chat; with `stream`, send the text as it comes."""
+    return await answer_in_time(request, _chat(request, state), state.settings.request_seconds)
 
 
 def _find(request: Request, state: State, asked: Asked, endpoint: str, kind: type[S]) -> S:
@@ -105,14 +127,36 @@ async def _embed(request: Request, state: State) -> Response:
 async def _complete(request: Request, state: State) -> Response:
     asked = await read(request, state.settings, "prompt")
     served = _find(request, state, asked, "generate", Generator)
-    options = asked.options(CompletionsOptions)
+    return await _written(request, state, asked, served, CompletionsOptions, Completions, COMPLETIONS_ERRORS)
+
+
+async def _chat(request: Request, state: State) -> Response:
+    asked = await read_chat(request, state.settings)
+    served = _find(request, state, asked, "generate", Generator)
+    rule = served.manifest.text
+    if rule and not rule.chat:
+        raise NotFound(f"chat: {why_no_chat(rule)}; send a prompt to POST /v1/completions")
+    return await _written(request, state, asked, served, ChatOptions, ChatCompletions, CHAT_ERRORS)
+
+
+async def _written(
+    request: Request,
+    state: State,
+    asked: Asked,
+    served: Generator,
+    kind: type[WritingOptions],
+    document: type[Completions],
+    errors: Errors,
+) -> Response:
+    """Return a document of what is generated, or its chunks."""
+    options = asked.options(kind)
     generating = options.generating(served.generation)
     call = call_of(request, state, served, asked.parsed)
     show = functools.partial(completion, served)
-    document = Completions(call, with_logs=options.logprobs is not None)
-    chunks = Chunks(document, COMPLETIONS_ERRORS, with_usage=options.stream_options)
+    whole = document(call, with_logs=options.with_logs)
+    chunks = Chunks(whole, errors, with_usage=options.stream_options)
     with served.uses.used():
-        return await generate(call, generating, show, document, chunks)
+        return await generate(call, generating, show, whole, chunks)
 
 
 async def _transcribe(request: Request, state: State, kind: type[TranslationsOptions]) -> Response:

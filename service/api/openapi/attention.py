@@ -24,6 +24,8 @@ class Token(Part):
     )
     special: bool
     sequence: int | None = Field(None, description="0 or 1: the text of a pair that it is in")
+    message: int | None = Field(None, description="of a chat: the message that it is in, the answer's behind the last")
+    role: Literal["system", "user", "assistant"] | None = Field(None, description="whose message that is")
 
 
 class Grid(Part):
@@ -175,6 +177,10 @@ class Map(Part):
         description="null of similar, parts and saliency"
     )
     queries: None = Field(None, description="where one row stands for the whole answer, or the whole picture")
+    by_message: list[list[list[float]]] | None = Field(
+        None,
+        description="of a chat, by head and row: the sum of the values of each message's tokens; last of the others",
+    )
     rows: list[int] | None = Field(None, description="of a text with some of the rows: which tokens they stand for")
     normalized: bool = Field(description="true if each row sums to one")
     signed: bool | None = Field(None, description="true of libra and integrated: values are shares of a score")

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from contract.chat import Chat
 from contract.generation import Sampling
 from contract.manifest import Scales, Task
 from service.api.openapi.attention import Best, Grid, Kind, Method, Sort
@@ -67,6 +68,8 @@ class TextSize(Part):
     prompt: str | None = Field(None, description="put before every text")
     prompts: dict[str, str] | None = Field(None, description="what may be put there instead, by name")
     default_prompt: str | None = Field(None, description="the name of what is put there")
+    chat: Chat | None = Field(None, description="of models that take messages: how these become a text")
+    no_chat: str | None = Field(None, description="why none are taken, though the checkpoint has a template of chats")
 
 
 class SoundSize(Part):

@@ -15,6 +15,7 @@ from service.api.openapi.requests import (
     SOUNDS,
     AttendGraphs,
     AttendImages,
+    AttendMessages,
     AttendTexts,
     attend_form,
     of_inside,
@@ -37,7 +38,7 @@ _EXAMPLE[200]["content"] |= {one: {"schema": BINARY} for one in EXAMPLE_TYPES.va
 _ATTENTION = prediction(
     Attended,
     raw_or(
-        any_of(AttendImages, AttendGraphs, AttendTexts, TranscribeSounds),
+        any_of(AttendImages, AttendGraphs, AttendTexts, AttendMessages, TranscribeSounds),
         {"anyOf": [attend_form(), SENT]},
         (*IMAGES, *SOUNDS),
     ),

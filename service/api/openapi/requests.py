@@ -1,6 +1,6 @@
 """What the predictions take: documents in JSON, forms, and options in the query."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, WithJsonSchema
 
@@ -92,6 +92,27 @@ class Texts(Options):
     attention: AttentionOptions = AttentionOptions()
 
 
+class TextPart(Options):
+    """A part of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(Options):
+    """A message of a chat; developer is another word for system."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+
+
+class Messages(Options):
+    """The messages of a chat, and attention."""
+
+    messages: list[ChatMessage] = Field(description="in their order; the system's is the first, the user's the last")
+    attention: AttentionOptions = AttentionOptions()
+
+
 class TextsOrPairs(Options):
     """Texts or pairs of texts, and attention."""
 
@@ -116,6 +137,10 @@ class AttendTexts(GenerateOptions, EntityOptions, SpanOptions, WindowOptions, Pr
 
     inputs: str | TextPair | Question | list[str | TextPair | Question]
     attention: AttentionOptions = AttentionOptions()
+
+
+class AttendMessages(GenerateOptions, Messages):
+    """Messages to attend to, of models that take chats."""
 
 
 METHOD: Json = {"enum": [*get_args(Method), "best"], "type": "string"}

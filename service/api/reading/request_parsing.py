@@ -119,7 +119,11 @@ async def read_file(sort: FileSort, request: Request, settings: Settings) -> byt
 
 async def read_texts(request: Request, settings: Settings) -> ParsedRequest:
     """Return the texts or pairs of texts of a JSON document."""
-    document = await read_document(request, settings.max_text_bytes, settings)
+    return texts_of(await read_document(request, settings.max_text_bytes, settings), settings)
+
+
+def texts_of(document: dict[str, object], settings: Settings) -> ParsedRequest:
+    """Return the texts or pairs of texts of a document. Raises Unacceptable if it has none."""
     return ParsedRequest(parse_texts(_required(document, "inputs"), settings), document)
 
 

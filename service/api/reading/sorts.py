@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from contract.manifest import Task
 from service.answering.call import narrowed
+from service.api.reading.messages import read_prompts
 from service.api.reading.request_parsing import (
     JSON,
     RAW,
@@ -135,6 +136,12 @@ class Questions(Texts):
         return parse_questions(inputs, settings)
 
 
+class Prompts(Texts):
+    """Texts that are continued, or the messages of a chat."""
+
+    read = staticmethod(read_prompts)
+
+
 class Graphs(Texts):
     """Graphs, which are objects in JSON; in strings they are JSON."""
 
@@ -156,7 +163,7 @@ def _of_base64(name: str, text: str) -> bytes:
 Sort: TypeAlias = Files | Texts
 SORTS: dict[str, Sort] = {"image": Files(IMAGE), "text": Texts(), "sound": Files(SOUND), "graph": Graphs()}
 """By the modality of an input's rule."""
-SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions()}
+SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions(), "text-generation": Prompts()}
 """Of tasks whose inputs have a form of their own."""
 
 

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from contract.chat import ASSISTANT
 from service.arrays import Array, only_first
 from service.batching.fair_queue import Caller
 from service.explanations.answer import AttentionAnswer, AttentionMap, Diagnostics
 from service.explanations.query import AttentionQuery
 from service.explanations.states import SMALLEST_LENGTH
-from service.inputs.model_input import ModelInput, Text, Token, strings_of
+from service.inputs.model_input import Conversation, ModelInput, Text, Token, strings_of
 from service.repository.explaining.gradients import (
     Explained,
     Figures,
@@ -135,7 +136,7 @@ async def explain(
 
 
 async def explain_generated(
-    served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery, caller: Caller
+    served: Generator, source: ModelInput, text: Text, target: Sequence[int], query: AttentionQuery, caller: Caller
 ) -> AttentionAnswer:
     """Return the attention answer to a finished target, from one teacher-forced pass over it.
 
@@ -232,16 +233,20 @@ def axes_of(item: ModelInput, text: Text) -> tuple[dict[str, Sequence[Token]], d
 
 
 def axes_of_generated(
-    served: Generator, source: ModelInput, text: str, target: Sequence[int], query: AttentionQuery
+    served: Generator, source: ModelInput, text: Text, target: Sequence[int], query: AttentionQuery
 ) -> tuple[dict[str, Sequence[Token]], dict[str, list[str]]]:
     """Return the tokens of every axis but an image's, and the texts that their spans lie in.
 
     `target` holds the token that each row emitted, `target_input` the one it was fed, and with `align=input` also
-    the last token. Where targets continue their source, both begin with it, and spans count through both texts as one.
+    the last token. Where targets continue their source, both begin with it, and spans count through both texts as one;
+    the answer to messages is one more message.
     """
     start = served.start_token(source)
-    behind = text if start is None else ""
+    messages = text.messages if isinstance(text, Conversation) else ()
+    behind = text if start is None and isinstance(text, str) else ""
     written = served.target_tokenizer.generated(target, served.generation.ends, behind=len(behind))
+    if messages:
+        written = [replace(token, sequence=len(messages), role=ASSISTANT) for token in written]
     tokens = list(source.tokens)
     axes: dict[str, Sequence[Token]]
     if start is None:
@@ -254,4 +259,6 @@ def axes_of_generated(
         axes = {"source": tokens} if tokens else {}
     axes |= {"target": emitted, "target_input": fed if query.options.align == "input" else fed[:-1]}
     whole = behind + "".join(token.text for token in written if token.span)
-    return axes, {axis: [text if axis == "source" else whole] for axis in axes}
+    return axes, {
+        axis: strings_of(text) if axis == "source" else [*(one.content for one in messages), whole] for axis in axes
+    }

@@ -29,5 +29,5 @@ def with_target(
     """Return an input, with the target that was generated from it if there is one, and the tokens of its axes."""
     if not isinstance(served, Generator) or target is None:
         return item, axes_of(item, text)[0]
-    query, source = served.query(AttentionOptions()), text if isinstance(text, str) else ""
-    return served.finished(item, target, query), axes_of_generated(served, item, source, target, query)[0]
+    query = served.query(AttentionOptions())
+    return served.finished(item, target, query), axes_of_generated(served, item, text, target, query)[0]

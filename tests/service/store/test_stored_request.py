@@ -5,16 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inputs.model_input import Pair, Prompted, Windows
+from contract.chat import ASSISTANT, SYSTEM, USER, Message
+from service.inputs.model_input import Conversation, Pair, Prompted, Windows
 from service.store.stored_request import StoredRequest, pack, unpack
 
 TEXTS = st.text(st.characters(), max_size=20)
 PAIRS = st.builds(Pair, TEXTS, TEXTS) | st.builds(Pair, TEXTS, TEXTS, st.integers(1, 1 << 20), st.integers(0, 1))
+CHATS = st.builds(
+    lambda told, turns, asked: Conversation((*told, *turns, asked)),
+    st.lists(st.builds(Message, st.just(SYSTEM), TEXTS), max_size=1),
+    st.lists(st.builds(Message, st.sampled_from([USER, ASSISTANT]), TEXTS), max_size=3),
+    st.builds(Message, st.just(USER), TEXTS),
+)
 KEPT = st.builds(
     StoredRequest,
     model=st.text(max_size=9),
     version=st.text(max_size=9),
-    inputs=st.lists(st.binary(max_size=50) | TEXTS | PAIRS | st.builds(Prompted, TEXTS, TEXTS), max_size=4).map(tuple),
+    inputs=st.lists(st.binary(max_size=50) | TEXTS | PAIRS | st.builds(Prompted, TEXTS, TEXTS) | CHATS, max_size=4).map(
+        tuple
+    ),
     truncate=st.booleans(),
     source_language=st.none() | st.text(max_size=9),
     target_language=st.none() | st.text(max_size=9),
@@ -75,3 +84,14 @@ def test_a_text_that_is_no_utf_8_is_not_read():
     header = orjson.dumps(PACKED | {"inputs": [["text", 1]]})
     assert unpack(header + b"\n\xff") is None
     assert unpack(header.replace(b'"text"', b'"image"') + b"\n\xff").inputs == (b"\xff",)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [b"[]", b"{}", b"3", b'[["user", "x", "y"]]', b'[["tool", "x"]]', b'[["system", "x"]]', b"[[]]", b"x"],
+)
+def test_a_chat_that_is_none_is_not_read(messages):
+    whole = pack(StoredRequest("chat", "1", (Conversation((Message(USER, "x"),)),)))
+    header, _, _ = whole.partition(b"\n")
+    document = orjson.loads(header) | {"inputs": [["chat", len(messages)]]}
+    assert unpack(orjson.dumps(document) + b"\n" + messages) is None

@@ -8,7 +8,7 @@ from service.api.openapi.answers import Answer, Result
 from service.api.openapi.attention import Map
 from service.api.openapi.components import Part, any_of
 from service.api.openapi.predictions import prediction
-from service.api.openapi.requests import Images, Texts, form, query, raw_or
+from service.api.openapi.requests import Images, Messages, Texts, form, query, raw_or
 from service.api.pipelines.parameters import (
     GenerationParameters,
 )
@@ -81,6 +81,10 @@ class GenerateFromTexts(GenerateOptions, Texts):
     """Texts to generate others from, or to continue."""
 
 
+class GenerateFromMessages(GenerateOptions, Messages):
+    """Messages to answer, of models that take chats."""
+
+
 class WrittenToken(Part):
     """A generated token."""
 
@@ -122,11 +126,12 @@ class WrittenEvent(Part):
 _ONE_PIXEL_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQAAAAA3bvkkAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
 OPERATION = prediction(
     Generated,
-    raw_or(any_of(GenerateFromImages, GenerateFromTexts), form("GenerateForm", GenerateOptions)),
+    raw_or(any_of(GenerateFromImages, GenerateFromTexts, GenerateFromMessages), form("GenerateForm", GenerateOptions)),
     query(RequestOptions, GenerateOptions, AttentionOptions),
 )
 OPERATION["requestBody"]["content"]["application/json"]["examples"] = {
     "a text": {"value": {"inputs": "the 23rd of March 2021", "num_beams": 4}},
+    "a chat": {"value": {"messages": [{"role": "user", "content": "Why is the sky blue?"}]}},
     "an image": {"value": {"images": [_ONE_PIXEL_PNG], "attention": {"kind": "cross"}}},
 }
 OPERATION["responses"][200]["content"]["text/event-stream"] = {
