@@ -51,6 +51,7 @@ TESTED_ELSEWHERE = {
     ),
     "export/checkpoints/reading/architectures.py": "tests/export/checkpoints/test_layouts.py",
     "export/checkpoints/reading/generation_config.py": "tests/export/checkpoints/test_layouts.py",
+    "export/checkpoints/building/decoder_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/building/image_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/building/sequence_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/building/tensor_names.py": "tests/export/checkpoints/reading/test_checkpoint.py",

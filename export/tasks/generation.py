@@ -63,7 +63,7 @@ def text_continuer(
         "position": "capacity",
     }
     traced = TracedGPT(model, (kind,))
-    base = base_plan(traced, (target, token_port(ANSWERED)), (logits,), {}, config.width, upper_bounds)
+    base = base_plan(traced, (target, token_port(ANSWERED)), (logits,), {}, config.width, upper_bounds, head=head)
     step = decode_plan(GPTDecode(model), past, present, config.vocabulary, layers, upper_bounds)
     long = min(config.length, MAX_VERIFIED_TOKENS)
     return Source(

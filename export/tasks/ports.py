@@ -59,11 +59,13 @@ def base_plan(
     sizes: dict[str, int],
     width: int | Sequence[int],
     upper_bounds: UpperBounds | None = None,
+    *,
+    head: int | None = None,
 ) -> Plan:
     """Plan the base graph, from which those of predictions, attention and explanations are derived.
 
     It returns the answers, every map, every value and every state. `sizes` gives the lengths of the axes that never
-    vary; `width` is that of all heads together, of each kind if they differ.
+    vary; `width` is that of states, of each kind if they differ, and a head is `head` wide, by default its share.
     """
     widths = [width] * len(traced.kinds) if isinstance(width, int) else width
     weights, values = [], []
@@ -75,7 +77,7 @@ def base_plan(
                 query = key = kind.windows[layer].side ** 2
                 outer = ("batch", kind.length // key, kind.heads)
             weights.append(float_port(name, *outer, query, key))
-            values.append(float_port(f"{name}.value", *outer, key, own // kind.heads))
+            values.append(float_port(f"{name}.value", *outer, key, head or own // kind.heads))
     width_of = dict(zip((kind.name for kind in traced.kinds), widths, strict=True))
     states = []
     for number, stack in enumerate(traced.stacks):

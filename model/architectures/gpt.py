@@ -1,17 +1,17 @@
 """The decoder-only Transformer (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", GPT-2)."""
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from model.parts.attention import Context, KeyValue, Maps, Recall, causal, under
+from model.parts.attention import KeyValue, Maps, MultiHeadAttention, Recall, causal, under
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.cache import Slots, recording
+from model.parts.contexts import Sight
 from model.parts.embedding import Embedding, tied_linear
-from model.parts.positions import Rotary
 from model.parts.stacks import BlockSizes
 
 
@@ -37,6 +37,22 @@ class GPTConfig(BlockSizes):
         """How wide a head is."""
         return self.width // self.heads
 
+    def positions(self) -> nn.Module:
+        """Compose what is added to embeddings of tokens."""
+        return nn.Embedding(self.length, self.width)
+
+    def attention(self, **options: Any) -> MultiHeadAttention:  # noqa: ANN401 # those of MultiHeadAttention
+        """Compose an attention."""
+        return super().attention(key_heads=self.key_heads, **options)
+
+    def decoder(self) -> Stack:
+        """Compose the stack."""
+        return Stack(self.blocks(PreNormBlock), self.norm())
+
+    def contexts(self) -> nn.Module:
+        """Compose what says in each layer what tokens look at, and where they stand."""
+        return Sight()
+
 
 GPT_SIZES = {
     # bundled: lines of written dates, characters as tokens
@@ -45,12 +61,12 @@ GPT_SIZES = {
 
 
 class GPT(nn.Module):
-    """Predict every token from those before it. With `rotary`, queries and keys are turned by their positions."""
+    """Predict every token from those before it. `contexts` say where they stand, as `Sight` does."""
 
-    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear, rotary: Rotary | None = None) -> None:
+    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear, contexts: nn.Module) -> None:
         super().__init__()
         self.embed = embed
-        self.rotary = rotary
+        self.contexts = contexts
         self.decoder = decoder
         self.head = head
 
@@ -66,8 +82,8 @@ class GPT(nn.Module):
         """Return what the head reads of tokens (batch, token): states (batch, token, width); and all maps."""
         length = tokens.shape[1]
         index = torch.arange(length, device=tokens.device)
-        context = self._context(causal(length, tokens.device), index)
-        x, maps = self.decoder(self.embed(tokens, index), context, recalls)
+        contexts = self.contexts(causal(length, tokens.device), index)
+        x, maps = self.decoder(self.embed(tokens, index), contexts, recalls)
         return x, under("decoder", maps)
 
     def remember(self, tokens: Tensor) -> list[KeyValue]:
@@ -83,11 +99,9 @@ class GPT(nn.Module):
         """
         slots = Slots(past, position)
         at = position[:, None]
-        x, maps = self.decoder(self.embed(token[:, None], at), self._context(slots.visible, at), slots.recalls)
+        x, maps = self.decoder(self.embed(token[:, None], at), self.contexts(slots.visible, at), slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
-    def _context(self, visible: Tensor, positions: Tensor) -> Context:
-        return Context(visible, rotation=self.rotary(positions) if self.rotary else None)
 
 
 def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
@@ -97,7 +111,4 @@ def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
     """
     tokens = nn.Embedding(config.vocabulary, config.width)
     head = head or tied_linear(tokens)
-    embedding = Embedding(tokens, nn.Embedding(config.length, config.width))
-    attention = functools.partial(config.attention, key_heads=config.key_heads)
-    blocks = config.blocks(PreNormBlock, attention=attention, feed_forward=config.feed_forward)
-    return GPT(embedding, Stack(blocks, config.norm()), head)
+    return GPT(Embedding(tokens, config.positions()), config.decoder(), head, config.contexts())

@@ -13,6 +13,7 @@ from model.parts.disentangled import DisentangledAttention, logarithmic_classes,
 from model.parts.feed_forward import ACTIVATIONS, GatedFeedForward
 from model.parts.norms import RMSNorm
 from model.parts.positions import NoPositions, Rotary
+from model.parts.stretch import Stretch
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class RotaryEncoderConfig(TextEncoderConfig):
     def rotary(self, theta: float) -> Rotary:
         """Compose the angles of a base."""
         width = self.width // self.heads
-        return Rotary(width, theta * self.stretch, self.stretch ** (2 / width))
+        return Rotary(width, theta * self.stretch, Stretch(self.stretch ** (2 / width)))
 
     def contexts(self) -> nn.Module:
         """Compose the angles."""

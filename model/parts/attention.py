@@ -147,14 +147,15 @@ def under(name: str, maps: Maps) -> Maps:
 
 
 def rotated(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turn x (batch, heads, token, width of a head) by angles: entry i and entry i + width/2 are a pair.
+    """Turn x (batch, heads, token, width of a head) by n angles: entry i and entry i + n are a pair.
 
-    Su et al. 2021 ("RoFormer"), equation 34, with the pairs of GPT-NeoX.
+    Su et al. 2021 ("RoFormer"), equation 34, with the pairs of GPT-NeoX. What is behind 2n entries stays as it is.
     """
-    cosine, sine = (angles.to(x.dtype).unsqueeze(-3) for angles in rotation)  # (1 or batch x 1, token, half the width)
-    half = x.shape[-1] // 2
-    first, second = x[..., :half], x[..., half:]
-    return torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
+    cosine, sine = (angles.to(x.dtype).unsqueeze(-3) for angles in rotation)  # (1 or batch x 1, token, angle)
+    half = cosine.shape[-1]
+    first, second = x[..., :half], x[..., half : 2 * half]
+    turned = (first * cosine - second * sine, second * cosine + first * sine)
+    return torch.cat((*turned, x[..., 2 * half :]) if x.shape[-1] > 2 * half else turned, dim=-1)
 
 
 def of_each_head(x: Tensor, heads: int) -> Tensor:

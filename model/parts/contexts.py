@@ -94,5 +94,42 @@ class Disentangled(nn.Module):
         return Context(visible_keys(visible), distances=Distances(self.norm(self.states.weight), classes))
 
 
+class Sight(nn.Module):
+    """What a layer of a decoder sees: a token and all before it or, with a `window`, the last ones of these.
+
+    Queries and keys are turned by `rotary`, if there is one.
+    """
+
+    def __init__(self, rotary: Rotary | None = None, window: int | None = None) -> None:
+        super().__init__()
+        self.rotary = rotary
+        self.window = window
+
+    def forward(self, visible: Tensor, positions: Tensor) -> Context:
+        """Take visible (query, key) or (batch, 1, query, key), causal, and positions (query) or (batch, query).
+
+        Positions are those of queries; keys stand at 0, 1, 2, ...
+        """
+        if self.window is not None:
+            keys = torch.arange(visible.shape[-1], device=visible.device)
+            away = positions[..., :, None] - keys  # (query, key) or (batch, query, key)
+            visible = visible & (away if visible.ndim == away.ndim else away[:, None]).lt(self.window)
+        return Context(visible, rotation=self.rotary(positions) if self.rotary else None)
+
+
+class Sights(nn.Module):
+    """Layers see in several ways: `way_of_each` says of each layer which."""
+
+    def __init__(self, ways: Sequence[Sight], way_of_each: Sequence[int]) -> None:
+        super().__init__()
+        self.ways = nn.ModuleList(ways)
+        self.way_of_each = tuple(way_of_each)
+
+    def forward(self, visible: Tensor, positions: Tensor) -> Contexts:
+        """Take what `Sight` takes -> a context for each layer."""
+        seen = [way(visible, positions) for way in self.ways]
+        return [seen[way] for way in self.way_of_each]
+
+
 def _places(visible: Tensor) -> Tensor:
     return torch.arange(visible.shape[1], device=visible.device)

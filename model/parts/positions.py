@@ -8,23 +8,27 @@ import torch
 from torch import Tensor, nn
 
 from model.parts.attention import Context, Contexts, Rotation
+from model.parts.stretch import Stretch
+
+NO_STRETCH = Stretch()
 
 
 class Rotary(nn.Module):
     """The angle m θ^(-2i/d) of the token at position m and pair i of a head d wide (Su et al. 2021, equation 15).
 
-    All angles are divided by `slower`. They are single floats at least: half ones know no far position from its
+    `stretch` changes them for longer texts. They are single floats at least: half ones know no far position from its
     neighbour.
     """
 
     frequencies: Tensor
 
-    def __init__(self, width: int, theta: float = 10_000.0, slower: float = 1.0) -> None:
+    def __init__(self, width: int, theta: float = 10_000.0, stretch: Stretch = NO_STRETCH) -> None:
         if width % 2:
             raise ValueError(f"rotary positions: width of a head must be even, given {width}")
         super().__init__()
         pairs = torch.arange(0, width, 2, dtype=torch.float64)
-        self.register_buffer("frequencies", (theta ** (-pairs / width) / slower).float(), persistent=False)
+        self.register_buffer("frequencies", stretch(theta ** (-pairs / width), theta).float(), persistent=False)
+        self.size = stretch.size
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         exact = self.frequencies
@@ -36,7 +40,8 @@ class Rotary(nn.Module):
     def forward(self, positions: Tensor) -> Rotation:
         """Return the cosine and the sine of each angle of positions (token) or (batch, token), and a pair."""
         angles = positions[..., None] * self.frequencies
-        return Rotation(angles.cos(), angles.sin())
+        cosine, sine = angles.cos(), angles.sin()
+        return Rotation(cosine, sine) if self.size == 1 else Rotation(cosine * self.size, sine * self.size)
 
 
 class RelativeBias(nn.Module):

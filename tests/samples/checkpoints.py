@@ -463,6 +463,42 @@ def gpt2(**options: Any) -> Reference:
     return Reference(lambda: T.GPT2LMHeadModel(T.GPT2Config(**{**small, **tokens, **options})), GPT2_PARTS)
 
 
+LLAMA_PARTS: Parts = {"decoder": (r"layers\.\d+\.self_attn", "v_proj", "o_proj")}
+
+
+def llama(kind: Any, config: Any, theta: float = 30.0, *, parts: Parts = LLAMA_PARTS, **options: Any) -> Reference:
+    """Four heads of queries share two of keys; angles tell the positions of a few tokens apart, unless others say."""
+    small = {
+        **SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "vocab_size": 300,
+        "max_position_embeddings": 48, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": None,
+    }  # fmt: skip
+    angles = {"rope_type": "default", **options.pop("rope", {}), "rope_theta": theta}
+    return Reference(lambda: kind(config(**{**small, "rope_parameters": angles, **options})), parts)
+
+
+def begun() -> Tokenizer:
+    """A tokenizer that begins every text, as Llama's does."""
+    tokenizer = byte_pairs()
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    return tokenizer
+
+
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 12, "beta_fast": 3.0}
+
+
+def as_release_4_says(folder: Path) -> None:
+    """Say of the angles of a decoder what release 4 says, and what repositories hold."""
+    config = json.loads((folder / "config.json").read_text())
+    angles = config.pop("rope_parameters")
+    config |= {"rope_theta": int(angles.pop("rope_theta")), "torch_dtype": "bfloat16"}
+    config |= {"rope_scaling": {**angles, "type": angles.pop("rope_type")}, "pretraining_tp": 1}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 LETTER_TOKENS = ("<pad>", "<s>", "</s>", "<unk>", "|", "E", "T", "A", "O", "'", "H", "I")
 
 
@@ -1109,6 +1145,53 @@ CASES = {
     "gpt2-untied": Case(
         gpt2(scale_attn_weights=False, tie_word_embeddings=False), "text-generation",
         {"generation_config.json": {"eos_token_id": 2, **BEAMS, "max_length": 40, "min_length": 6}}, byte_pairs,
+    ),
+    "llama": Case(
+        llama(T.LlamaForCausalLM, T.LlamaConfig), "text-generation",
+        {"generation_config.json": {"eos_token_id": [2, 40], "max_new_tokens": 12, "no_repeat_ngram_size": 3}}, begun,
+    ),
+    "llama-3": Case(
+        llama(
+            T.LlamaForCausalLM, T.LlamaConfig, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+            num_key_value_heads=1, rope=LLAMA3, hidden_act="gelu_new",
+        ),
+        "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, **BEAMS, "max_length": 40}}, byte_pairs,
+        prepare=as_release_4_says,
+    ),
+    "llama-linear": Case(
+        llama(T.LlamaForCausalLM, T.LlamaConfig, num_key_value_heads=4, rope={"rope_type": "linear", "factor": 3.0}),
+        "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 30, "min_length": 25}}, byte_pairs,
+    ),
+    "mistral-window": Case(
+        llama(T.MistralForCausalLM, T.MistralConfig, sliding_window=4, head_dim=6), "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}, begun,
+    ),
+    "mistral": Case(
+        llama(T.MistralForCausalLM, T.MistralConfig, sliding_window=None), "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}, byte_pairs,
+    ),
+    "qwen2": Case(
+        llama(T.Qwen2ForCausalLM, T.Qwen2Config, tie_word_embeddings=True, rope=YARN), "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}, byte_pairs,
+    ),
+    "qwen2-windows": Case(
+        llama(T.Qwen2ForCausalLM, T.Qwen2Config, use_sliding_window=True, sliding_window=3, max_window_layers=1),
+        "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}, byte_pairs,
+    ),
+    "qwen3": Case(
+        llama(T.Qwen3ForCausalLM, T.Qwen3Config, head_dim=6, tie_word_embeddings=True), "text-generation",
+        {"generation_config.json": {"eos_token_id": [2, 30], "max_length": 24}}, byte_pairs, exported=True,
+    ),
+    "qwen3-biases": Case(
+        llama(
+            T.Qwen3ForCausalLM, T.Qwen3Config, head_dim=4, attention_bias=True,
+            rope={**YARN, "attention_factor": 1.2, "truncate": False},
+        ),
+        "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}, byte_pairs,
     ),
     "bart": Case(
         bart(), "text2text-generation",

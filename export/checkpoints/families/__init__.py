@@ -50,6 +50,8 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **dict.fromkeys(("roberta-prelayernorm", "xlm-roberta-xl"), ("roberta_prelayernorm", TEXTS)),
     **{name: (name, VECTORS) for name in ("clip", "chinese_clip", "siglip")},
     "gpt2": ("gpt2", CONTINUED),
+    **dict.fromkeys(("llama", "mistral"), ("llama", CONTINUED)),
+    **dict.fromkeys(("qwen2", "qwen3"), ("qwen", CONTINUED)),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
     "whisper": ("whisper", ("automatic-speech-recognition",)),
     **{name: (name, SPEECH) for name in ("wav2vec2", "hubert")},

@@ -1,26 +1,16 @@
 """GPT-2 (Radford et al. 2019)."""
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
-from contract.manifest import Task
-from export.checkpoints.building.family import ExportOptions, Family, made_by
-from export.checkpoints.building.tensor_names import Names, copy_of, cut
-from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.building.decoder_family import DecoderConfig, DecoderFamily
+from export.checkpoints.building.tensor_names import cut
 from export.checkpoints.reading.config import Activation, Depth, Epsilon, Size
-from export.checkpoints.reading.config import Config as BaseConfig
-from export.checkpoints.reading.generation_config import read_generation
-from export.checkpoints.reading.tokenizers.tokenizer import config_prompt, read_tokenizer, text_rule
-from export.plan import Source
-from export.tasks.generation import text_continuer
-from model.architectures.gpt import GPTConfig, gpt
+from model.architectures.gpt import GPTConfig
 
 
-class Config(BaseConfig):
+class Config(DecoderConfig):
     """`config.json`."""
 
-    vocab_size: Size
     n_positions: Size = 1024
     n_embd: Size = 768
     n_layer: Depth = 12
@@ -37,14 +27,12 @@ class Config(BaseConfig):
     )
 
 
-@dataclass(frozen=True)
-class GPT2Family(Family[Config]):
+class GPT2Family(DecoderFamily[Config]):
     """A decoder alone, which continues texts."""
 
-    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: Config, task: Task) -> Source:
-        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        tokenizer = read_tokenizer(checkpoint, config.vocab_size)
-        sizes = GPTConfig(
+    def sizes(self, config: Config) -> GPTConfig:
+        """Return the definition's sizes."""
+        return GPTConfig(
             config.vocab_size,
             length=config.n_positions,
             width=config.n_embd,
@@ -54,33 +42,6 @@ class GPT2Family(Family[Config]):
             activation=config.activation_function,
             epsilon=config.layer_norm_epsilon,
         )
-        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
-        module, unused = self.fill(gpt(sizes, head), checkpoint, config, task)
-        text = text_rule(checkpoint, tokenizer, sizes.length, **config_prompt(checkpoint))
-        rules = read_generation(
-            checkpoint,
-            continues=True,
-            vocabulary=config.vocab_size,
-            positions=sizes.length,
-            ignored=options.ignored,
-        )
-        before = len(tokenizer.encode(text.prompt, add_special_tokens=False).ids)
-        # lengths of a text with its continuation leave the prompt out
-        lengths = {"default_length": rules.default_length, "min_length": rules.min_length}
-        return text_continuer(
-            options.name,
-            module,
-            sizes,
-            family=self.model_type,
-            text=text,
-            tokenizer=tokenizer.to_str(pretty=True),
-            rules=rules.model_copy(update={name: length + before for name, length in lengths.items() if length}),
-            made_by=made_by(self.model_type, sizes, checkpoint, unused),
-        )
-
-    def head_names(self, config: Config, task: Task) -> Names:
-        """Return the head's names: its matrix is the embedding's, unless they are not tied."""
-        return {"lm_head.weight": copy_of("embed.tokens.weight") if config.tie_word_embeddings else "head.weight"}
 
     def adapt(self, config: Config, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Fold the scale of the scores, apart from 1 / √(head width), into the queries."""

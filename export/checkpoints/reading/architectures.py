@@ -21,6 +21,7 @@ ARCHITECTURES: tuple[tuple[str, Task | None], ...] = (
     ("ForMaskedLM", "fill-mask"),
     ("ForPreTraining", "fill-mask"),
     ("LMHeadModel", "text-generation"),
+    ("ForCausalLM", "text-generation"),
     ("MTModel", "text2text-generation"),
     ("ForConditionalGeneration", "text2text-generation"),
     ("ForConditionalGeneration", "automatic-speech-recognition"),

@@ -324,7 +324,7 @@ def test_a_folder_of_a_cross_encoder_is_a_classifier(saved):
     assert source_of(folder).task == "text-classification"
 
 
-@pytest.mark.parametrize("name", ["detr", "conditional-detr", "table-transformer", "gpt2-untied", "bert"])
+@pytest.mark.parametrize("name", ["detr", "conditional-detr", "table-transformer", "gpt2-untied", "qwen3", "bert"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_weights_that_are_stored_as_half_floats_are_not_rounded_again(saved, tmp_path, name, dtype):
     halves, floats = saved(name), tmp_path / "floats"
@@ -503,6 +503,7 @@ def test_a_cross_encoder_s_only_label_is_a_probability_or_a_raw_score(saved, dec
             r"of bart there are .*ForSequenceClassification \(text-classification\)",
         ),
         ("gpt2", "GPT2ForSequenceClassification", r"of gpt2 there are \.\.\.LMHeadModel \(text-generation\)"),
+        ("llama", "LlamaForSequenceClassification", r"of llama there are \.\.\..*ForCausalLM \(text-generation\)"),
         ("vit", "ViTForMaskedImageModeling", r"of vit there are \.\.\."),
     ],
 )

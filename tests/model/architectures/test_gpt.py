@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from model.architectures.gpt import GPTConfig, gpt
+from model.parts.contexts import Sight
 from model.parts.positions import Rotary
 from tests.samples.attention_reference import sharpen
 
@@ -34,7 +35,7 @@ def test_no_token_sees_a_later_one():
 def turning():
     """A GPT of which two heads of queries share one of keys, and all are turned by their positions."""
     module = gpt(replace(CONFIG, heads=4, key_heads=2, width=16))
-    module.rotary = Rotary(4)
+    module.contexts = Sight(Rotary(4))
     return sharpen(module).eval()
 
 

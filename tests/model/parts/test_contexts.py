@@ -3,8 +3,18 @@
 import torch
 from torch import nn
 
-from model.parts.attention import Context, visible_keys
-from model.parts.contexts import Biased, Causal, Disentangled, LocalAndGlobal, Turned, Unplaced
+from model.parts.attention import Context, causal, visible_keys
+from model.parts.cache import Slots
+from model.parts.contexts import (
+    Biased,
+    Causal,
+    Disentangled,
+    LocalAndGlobal,
+    Sight,
+    Sights,
+    Turned,
+    Unplaced,
+)
 from model.parts.positions import RelativeBias, Rotary
 from tests.samples.attention_reference import assert_same, sharpen
 
@@ -56,3 +66,25 @@ def test_distances_have_the_normalised_states_of_their_classes():
     assert_same(states, module.norm(module.states.weight))
     for query, key in ((0, 0), (0, 5), (5, 0), (3, 1)):
         assert found[query, key] == classes[query - key + 5]
+
+
+def test_a_window_shows_the_last_tokens_in_one_pass_and_in_a_step():
+    sight = Sight(window=3)
+    whole = sight(causal(6), INDEX).visible
+    assert [[int(one) for one in row] for row in whole] == [
+        [int(0 <= query - key < 3) for key in range(6)] for query in range(6)
+    ]
+    position = torch.tensor([1, 4])
+    slots = Slots([(torch.zeros(2, 1, 6, 4),) * 2], position)
+    step = sight(slots.visible, position[:, None]).visible
+    assert step.shape == (2, 1, 1, 6)
+    assert torch.equal(step[:, 0, 0], whole[position])
+
+
+def test_each_layer_sees_in_its_way():
+    rotary = Rotary(4, 30.0)
+    given = Sights([Sight(rotary), Sight(window=1)], [1, 0, 1])(causal(6), INDEX)
+    assert [context.rotation is None for context in given] == [True, False, True]
+    assert_same(given[1].rotation.sine, rotary(INDEX).sine)
+    assert torch.equal(given[0].visible, torch.eye(6, dtype=torch.bool))
+    assert torch.equal(given[1].visible, causal(6))

@@ -47,6 +47,13 @@ def test_queries_and_keys_are_turned_by_their_positions(theta):
     assert_same(rotated(x, of_each), given)
 
 
+def test_what_is_behind_the_turned_entries_of_a_head_stays():
+    x, positions = randn(2, HEADS, 3, 9), torch.tensor([0, 5, 40])
+    given = rotated(x, Rotary(6, 30.0).double()(positions))
+    assert_same(given[..., :6], turned(x[..., :6].numpy(), positions.numpy(), 30.0), 1e-5)
+    assert torch.equal(given[..., 6:], x[..., 6:])
+
+
 def test_a_score_of_turned_vectors_depends_on_their_distance_alone():
     query, key = randn(1, 1, 1, 8), randn(1, 1, 1, 8, seed=2)
 

@@ -106,8 +106,10 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "MBart50Tokenizer": _pieces(pieces.MBART50, spaced_mask=True),
     "SiglipTokenizer": _pieces(pieces.SIGLIP, "siglip", specials=T5_SPECIALS | {"pad_token": "</s>"}, typed=False),
     "WhisperTokenizer": TokenizerClass(splits="as saved", typed=False),
-    "PreTrainedTokenizerFast": TokenizerClass(splits="as saved", typed=False),
-    "TokenizersBackend": TokenizerClass(splits="as saved", typed=False),
+    **dict.fromkeys(
+        ("PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer", "Qwen2Tokenizer"),
+        TokenizerClass(splits="as saved", typed=False),
+    ),
 }
 
 

@@ -1,0 +1,113 @@
+"""Decoders alone of other blocks, norms and positions, against their equations in float64 numpy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from model.architectures.gpt import gpt
+from model.architectures.gpt_variants import LlamaConfig
+from model.parts.positions import Rotary
+from model.parts.stretch import Llama3
+from tests.samples.attention_reference import assert_same, linear, sharpen, softmax, weights_of
+
+TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
+SIZES = {"length": 12, "width": 8, "layers": 3, "heads": 4, "hidden": 12, "epsilon": 0.1}
+LLAMA = LlamaConfig(13, **SIZES, key_heads=2, theta=30.0, head=6)
+CONFIGS = {
+    "llama": LLAMA,
+    "biases": replace(LLAMA, bias=True, output_bias=True, gate_bias=True, key_heads=1, head=None),
+    "normed heads": replace(LLAMA, heads_normed=True, stretch=Llama3(4.0, length=8)),
+    "windows": replace(LLAMA, near=(0, 2), window=3, still=(1, 2)),
+}
+
+
+def made(name):
+    config = CONFIGS[name]
+    return sharpen(gpt(config, nn.Linear(8, 13, bias=False))).eval()
+
+
+def rms(w, name, x, epsilon=0.1):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
+
+
+def turned(x, angles):
+    """Turn x (batch, token, width of a head), its halves as complex numbers; angles (token, pair)."""
+    half = x.shape[-1] // 2
+    pairs = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
+    return np.concatenate((pairs.real, pairs.imag), -1)
+
+
+def heads_of(w, path, config, x, layer, angles):
+    """Return what attention adds and its maps: of each head, whose key and value serve others, too."""
+    width, share = config.head_width, config.heads // (config.key_heads or config.heads)
+    query, key, value = (linear(w, f"{path}.{part}", x) for part in ("query", "key", "value"))
+    away = np.subtract.outer(np.arange(7), np.arange(7))
+    seen = (away >= 0) & (away < (config.window if layer in config.near else 99))
+    mixed, maps = [], []
+    for head in range(config.heads):
+        own, served = (slice(place * width, (place + 1) * width) for place in (head, head // share))
+        q, k = query[..., own], key[..., served]
+        if config.heads_normed:
+            q, k = rms(w, f"{path}.query_norm", q), rms(w, f"{path}.key_norm", k)
+        if layer not in config.still:
+            q, k = turned(q, angles), turned(k, angles)
+        maps.append(softmax(np.where(seen, q @ k.swapaxes(-1, -2) / width**0.5, -np.inf)))
+        mixed.append(maps[-1] @ value[..., served])
+    return linear(w, f"{path}.output", np.concatenate(mixed, -1)), np.stack(maps, 1)
+
+
+def reference(w, config):
+    """Return logits and maps: Touvron et al. 2023, section 2.2, written out."""
+    frequencies = Rotary(config.head_width, config.theta, config.stretch).frequencies.numpy().astype(np.float64)
+    angles = np.arange(7)[:, None] * frequencies
+    x, maps = w["module.embed.tokens.weight"][TOKENS], []
+    for layer in range(config.layers):
+        path = f"module.decoder.blocks.{layer}"
+        added, found = heads_of(w, f"{path}.attention", config, rms(w, f"{path}.attention_norm", x), layer, angles)
+        x = x + added
+        y = rms(w, f"{path}.feed_forward_norm", x)
+        gate = linear(w, f"{path}.feed_forward.gate", y)
+        x = x + linear(
+            w, f"{path}.feed_forward.output", gate / (1 + np.exp(-gate)) * linear(w, f"{path}.feed_forward.up", y)
+        )
+        maps.append(found)
+    return linear(w, "module.head", rms(w, "module.decoder.norm", x)), maps
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.no_grad()
+def test_logits_and_maps_are_those_of_the_equations(name):
+    module = made(name)
+    logits, maps = module(TOKENS)
+    wanted, wanted_maps = reference(weights_of(module), CONFIGS[name])
+    assert_same(logits, wanted, 1e-5)  # angles are single floats
+    assert list(maps) == [f"decoder.blocks.{layer}.attention" for layer in range(3)]
+    for found, seen in zip(maps.values(), wanted_maps, strict=True):
+        assert_same(found, seen, 1e-5)
+        assert np.abs(seen[:, :, -1] - 1 / 7).max() > 0.2, "uniform maps would show little"
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.no_grad()
+def test_steps_with_a_cache_give_what_one_pass_gives(name):
+    module, config, capacity = made(name), CONFIGS[name], 9
+    whole, maps = module(TOKENS)
+    shape = (2, config.key_heads or config.heads, capacity, config.head_width)
+    past = []
+    for pair in module.remember(TOKENS[:, :4]):
+        room = [torch.zeros(shape, dtype=torch.float64) for _ in pair]
+        for empty, known in zip(room, pair, strict=True):
+            empty[:, :, :4] = known
+        past.append(tuple(room))
+    lengths = torch.tensor([2, 4])  # of two prompts, padded on the right
+    for step in range(3):
+        position = lengths - 1 + step
+        logits, past, seen = module.step(TOKENS[torch.arange(2), position], position, past)
+        for row in range(2):
+            at = int(position[row])
+            assert_same(logits[row], whole[row, at], 1e-6)
+            for path, weights in seen.items():
+                assert_same(weights[row, :, 0, : at + 1], maps[path][row, :, at, : at + 1], 1e-6)
