@@ -103,7 +103,6 @@ class GPT(nn.Module):
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 
-
 def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
     """Compose a GPT of the given sizes with freshly initialised weights.
 

@@ -20,6 +20,7 @@ from model.parts.attention import (
 )
 from model.parts.blocks import Decoder, Stack
 from model.parts.cache import Slots
+from model.parts.contexts import SeenAlone
 from model.parts.embedding import Embedding, tied_linear
 from model.parts.positions import SinusoidalPositions
 from model.parts.stacks import POST_NORM, PlainSizes, StackSizes, Wiring
@@ -40,6 +41,11 @@ class TransformerConfig:
     activation: str = "relu"
     target_vocabulary: int | None = None
 
+    @property
+    def head_width(self) -> int:
+        """How wide a head of the decoder is."""
+        return self.width // self.decoder.heads
+
 
 TRANSFORMER_SIZES = {
     # Vaswani et al. 2017, table 3, with the shared English-German vocabulary of section 5.1
@@ -59,15 +65,29 @@ TRANSFORMER_SIZES = {
 
 
 class Transformer(nn.Module):
-    """Encode a source once, then predict every target token from the source and the tokens before it."""
+    """Encode a source once, then predict every target token from the source and the tokens before it.
 
-    def __init__(self, source: Embedding, target: Embedding, encoder: Stack, decoder: Decoder, head: nn.Module) -> None:
+    `source_contexts` and `target_contexts` tell attention where the tokens of a side stand, as `Apart` does.
+    """
+
+    def __init__(
+        self,
+        source: Embedding,
+        target: Embedding,
+        encoder: Stack,
+        decoder: Decoder,
+        head: nn.Module,
+        source_contexts: nn.Module | None = None,
+        target_contexts: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.source = source
         self.target = target
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
+        self.source_contexts = source_contexts or SeenAlone()
+        self.target_contexts = target_contexts or SeenAlone()
 
     def forward(self, source: Tensor, source_visible: Tensor, target: Tensor) -> tuple[Tensor, Maps]:
         """Teacher-forced pass: logits (batch, target, vocabulary) for the token after each target token, and all maps.
@@ -85,7 +105,8 @@ class Transformer(nn.Module):
         """Run the encoder and compute the cross keys and values of every decoder block, once for all steps."""
         index = torch.arange(source.shape[1], device=source.device)
         embedded = self.source(source, index)
-        memory, maps = self.encoder(embedded, Context(visible_keys(source_visible)), recalls)
+        contexts = self.source_contexts(visible_keys(source_visible), index, index)
+        memory, maps = self.encoder(embedded, contexts, recalls)
         return self.decoder.remember(memory), under("encoder", maps)
 
     def decode(
@@ -108,9 +129,9 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, Maps]:
         """Return what the head reads of whole targets (batch, target): states (batch, target, width); and the maps."""
         index = torch.arange(target.shape[1], device=target.device)
-        context = Context(causal(target.shape[1], target.device))
+        contexts = self.target_contexts(causal(target.shape[1], target.device), index, index)
         embedded = self.target(target, index)
-        x, maps = self.decoder(embedded, context, memory, _over(source_visible), recalls)
+        x, maps = self.decoder(embedded, contexts, memory, _over(source_visible), recalls)
         return x, under("decoder", maps)
 
     def step(
@@ -126,8 +147,10 @@ class Transformer(nn.Module):
         token and position (batch); `past` as `Slots` takes it.
         """
         slots = Slots(past, position)
-        embedded = self.target(token[:, None], position[:, None])  # (batch, 1, width)
-        x, maps = self.decoder(embedded, Context(slots.visible), memory, _over(source_visible), slots.recalls)
+        row, at = token[:, None], position[:, None]
+        embedded = self.target(row, at)  # (batch, 1, width)
+        contexts = self.target_contexts(slots.visible, at, slots.index)
+        x, maps = self.decoder(embedded, contexts, memory, _over(source_visible), slots.recalls)
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 

@@ -31,8 +31,8 @@ class Slots:
         row = torch.arange(batch, device=position.device)[:, None]
         head = torch.arange(heads, device=position.device)[None]
         self._here = (row, head, position[:, None])  # (batch, heads)
-        slot = torch.arange(capacity, device=position.device)
-        self.visible = visible_keys(slot <= position[:, None])  # (batch, 1, 1, capacity)
+        self.index = torch.arange(capacity, device=position.device)
+        self.visible = visible_keys(self.index <= position[:, None])  # (batch, 1, 1, capacity)
         self.present: list[KeyValue] = []
         self.recalls: list[Recall] = [self._recall(cache) for cache in past]
 

@@ -1,4 +1,8 @@
-"""What surrounds the tokens of a text in each layer, made of which of them are visible. Padding is not."""
+"""What surrounds the tokens of a text in each layer, made of which of them are visible. Padding is not.
+
+What surrounds those of an encoder-decoder is made of a mask of theirs, and of where queries and keys stand: a decoder
+is also given one token at a time, and looks at a cache.
+"""
 
 from collections.abc import Sequence
 
@@ -129,6 +133,27 @@ class Sights(nn.Module):
         """Take what `Sight` takes -> a context for each layer."""
         seen = [way(visible, positions) for way in self.ways]
         return [seen[way] for way in self.way_of_each]
+
+
+class SeenAlone(nn.Module):
+    """Tokens see what a mask says; where they stand, their embeddings say."""
+
+    def forward(self, visible: Tensor, query: Tensor, key: Tensor) -> Contexts:
+        """Take visible (batch, heads, query, key), and positions of queries and keys."""
+        return Context(visible)
+
+
+class Apart(nn.Module):
+    """A bias by distance is added to scores: one for all layers, or one of each layer's own."""
+
+    def __init__(self, biases: Sequence[RelativeBias]) -> None:
+        super().__init__()
+        self.biases = nn.ModuleList(biases)
+
+    def forward(self, visible: Tensor, query: Tensor, key: Tensor) -> Contexts:
+        """Take visible (batch, heads, query, key), and positions of queries and keys, (token) or (batch, token)."""
+        contexts = [Context(visible, bias(query, key)) for bias in self.biases]
+        return contexts if len(contexts) > 1 else contexts[0]
 
 
 def _places(visible: Tensor) -> Tensor:

@@ -29,8 +29,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 class FeedForward(nn.Sequential):
     """W₂ a(W₁x): two layers and an activation, the same at every position (Vaswani et al. 2017, equation 2)."""
 
-    def __init__(self, width: int, hidden: int, activation: nn.Module) -> None:
-        super().__init__(nn.Linear(width, hidden), activation, nn.Linear(hidden, width))
+    def __init__(self, width: int, hidden: int, activation: nn.Module, *, bias: bool = True) -> None:
+        super().__init__(nn.Linear(width, hidden, bias), activation, nn.Linear(hidden, width, bias))
 
 
 def perceptron(*widths: int) -> nn.Sequential:

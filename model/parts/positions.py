@@ -69,11 +69,18 @@ class RelativeBias(nn.Module):
 
 
 def bucket_of_each(buckets: int, farthest: int, *, both_ways: bool) -> Tensor:
-    """Return the bucket of each distance from -farthest to farthest, the key's position less the query's."""
-    distances = torch.arange(-farthest, farthest + 1)
+    """Return the bucket of each distance from -farthest to farthest, the key's position less the query's.
+
+    Raises ValueError for fewer than two buckets of a direction, or a distance that the exact ones reach.
+    """
     own = buckets // 2 if both_ways else buckets
-    away = distances.abs() if both_ways else (-distances).clamp(min=0)
     exact = own // 2
+    if not exact:
+        raise ValueError(f"buckets of distances: must be at least 2 for each direction, given {own}")
+    if farthest <= exact:
+        raise ValueError(f"farthest distance: must be beyond the {exact} that have a bucket each, given {farthest}")
+    distances = torch.arange(-farthest, farthest + 1)
+    away = distances.abs() if both_ways else (-distances).clamp(min=0)
     ratio = torch.log(away.clamp(min=1).float() / exact) / math.log(farthest / exact)
     grown = (exact + (ratio * (own - exact)).long()).clamp(max=own - 1)
     found = torch.where(away < exact, away, grown)

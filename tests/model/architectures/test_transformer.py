@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from model.architectures.t5 import T5Config, t5
 from model.architectures.transformer import PADDING_OFFSET, TransformerConfig, bart, marian, vaswani
 from model.parts.attention import MultiHeadAttention, causal
 from model.parts.positions import sinusoids
@@ -21,12 +22,19 @@ def untied(wiring):
     return marian(APART, wiring, scale=WIDTH**0.5, head=head)
 
 
-MODELS = {
+def relative(*, own):
+    """A T5 in which distances of these texts share buckets, of a table or of one a layer."""
+    sizes = {"key_width": WIDTH // HEADS, "buckets": 8, "farthest": 5, "own": own}
+    return t5(T5Config(VOCABULARY, length=20, width=WIDTH, encoder=STACK, decoder=STACK, **sizes))
+
+
+VASWANI = {
     "pre-norm, tied": lambda: vaswani(SMALL, PRE_NORM),
     "pre-norm, untied": lambda: untied(PRE_NORM),
     "post-norm, tied": lambda: vaswani(SMALL),
     "post-norm, untied": lambda: untied(POST_NORM),
 }
+MODELS = VASWANI | {"T5": lambda: relative(own=False), "T5, a table a layer": lambda: relative(own=True)}
 SOURCE_LENGTHS = (7, 3, 5, 1, 6)
 TARGET_LENGTHS = (4, 6, 1, 5, 2)
 
@@ -97,6 +105,7 @@ def caches(batch, capacity, seed):
     ]
 
 
+@pytest.mark.parametrize("model", VASWANI.values(), ids=VASWANI, indirect=True)
 def test_the_logits_are_those_of_torch_with_causal_and_padding_masks(model):
     source, visible, target = batch()
     theirs = reference(model)

@@ -6,10 +6,12 @@ from torch import nn
 from model.parts.attention import Context, causal, visible_keys
 from model.parts.cache import Slots
 from model.parts.contexts import (
+    Apart,
     Biased,
     Causal,
     Disentangled,
     LocalAndGlobal,
+    SeenAlone,
     Sight,
     Sights,
     Turned,
@@ -42,6 +44,17 @@ def test_a_bias_is_that_of_the_distances_of_all_tokens():
     given = Biased(bias)(VISIBLE)
     assert_same(given.bias, bias(INDEX, INDEX))
     assert torch.equal(given.visible, visible_keys(VISIBLE))
+
+
+def test_queries_and_keys_of_a_decoder_s_step_have_the_bias_of_their_distances():
+    biases = [sharpen(RelativeBias(2, 8, 16, both_ways=False)) for _ in range(2)]
+    at, seen = torch.tensor([[4], [0]]), (torch.arange(6) <= torch.tensor([[4], [0]]))[:, None, None]
+    one, each = Apart(biases[:1])(seen, at, INDEX), Apart(biases)(seen, at, INDEX)
+    assert torch.equal(one.visible, seen)
+    assert_same(one.bias, each[0].bias)
+    for given, bias in zip(each, biases, strict=True):
+        assert_same(given.bias, torch.stack([bias(row, INDEX) for row in at]))
+    assert SeenAlone()(seen, at, INDEX) == Context(seen)
 
 
 def test_rotations_are_those_of_the_places_of_tokens():

@@ -14,6 +14,12 @@ def test_a_feed_forward_follows_its_equation(activation, bend):
     assert_same(module(x), feed_forward(weights_of(module), "module", x.numpy(), bend))
 
 
+def test_a_feed_forward_may_have_no_bias():
+    module, x = sharpen(FeedForward(6, 10, nn.ReLU(), bias=False)), randn(2, 3, 6)
+    assert_same(module(x), feed_forward(weights_of(module), "module", x.numpy(), relu))
+    assert [name for name, _ in module.named_parameters()] == ["0.weight", "2.weight"]
+
+
 def test_a_gated_feed_forward_is_swiglu():
     module = sharpen(GatedFeedForward(8, 6))
     w, x = weights_of(module), X.numpy()

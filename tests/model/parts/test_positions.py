@@ -112,6 +112,19 @@ def test_a_bias_is_that_of_the_bucket_of_a_distance(buckets, farthest, both_ways
     assert module(query.expand(2, -1), key).shape == (2, HEADS, 3, 7)
 
 
+@pytest.mark.parametrize(
+    ("buckets", "farthest", "both_ways", "words"),
+    [
+        (3, 128, True, "buckets of distances: must be at least 2 for each direction, given 1"),
+        (32, 8, True, "farthest distance: must be beyond the 8 that have a bucket each, given 8"),
+        (32, 16, False, "farthest distance: must be beyond the 16 that have a bucket each, given 16"),
+    ],
+)
+def test_buckets_that_cannot_grow_are_refused(buckets, farthest, both_ways, words):
+    with pytest.raises(ValueError, match=words):
+        RelativeBias(HEADS, buckets, farthest, both_ways=both_ways)
+
+
 def test_near_keys_are_those_within_reach():
     seen = near(INDEX, INDEX, 2)
     assert all(bool(seen[row, column]) == (abs(row - column) <= 2) for row, column in np.ndindex(LENGTH, LENGTH))
