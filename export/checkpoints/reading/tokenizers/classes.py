@@ -49,8 +49,9 @@ class TokenizerClass:
     """The type of models whose tokenizer it is where a checkpoint names none."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What it sets, whatever `tokenizer.json` says, where the settings say nothing."""
-    splits: Literal["words", "pieces", "as saved"] | None = None
-    """How it normalizes or splits a text whatever `tokenizer.json` says; `as saved` changes nothing at all."""
+    splits: Literal["words", "pieces", "led pieces", "as saved"] | None = None
+    """How it normalizes or splits a text whatever `tokenizer.json` says; `as saved` changes nothing at all. A space
+    leads each word where pieces are led, whatever the settings say."""
     typed: bool = True
     """False if it sends no types of tokens unless the settings say so: its models are fed type 0."""
     files: tuple[str, ...] = ()
@@ -96,8 +97,8 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "XLMRobertaTokenizer": _pieces(
         pieces.XLM_ROBERTA, "xlm-roberta", defaults={"add_prefix_space": True}, splits="pieces"
     ),
-    "T5Tokenizer": _pieces(pieces.T5, "t5", specials=T5_SPECIALS),
-    "MT5Tokenizer": _pieces(pieces.T5, "mt5", specials=T5_SPECIALS),
+    "T5Tokenizer": _pieces(pieces.T5, "t5", specials=T5_SPECIALS, splits="led pieces"),
+    "MT5Tokenizer": _pieces(pieces.T5, "mt5", specials=T5_SPECIALS, splits="led pieces"),
     "AlbertTokenizer": _pieces(pieces.ALBERT, "albert", specials=ALBERT_SPECIALS, typed=False),
     "DebertaV2Tokenizer": _pieces(pieces.DEBERTA, "deberta-v2", specials=DEBERTA_SPECIALS),
     "BigBirdTokenizer": _pieces(pieces.BIG_BIRD, "big_bird", specials=BIG_BIRD_SPECIALS, spaced_mask=True, typed=False),

@@ -192,7 +192,7 @@ MBART50_ENDS = ("{language}:0 $A:0 {eos_token}:0", "{language}:0 $A:0 $B:0 {eos_
 
 XLM_ROBERTA = PieceClass(BPE_MODEL, ROBERTA, _fairseq())
 CAMEMBERT = PieceClass(BPE_MODEL, ROBERTA, _camembert)
-T5 = PieceClass(SPIECE, T5_ENDS, _t5, _sentinels)
+T5 = PieceClass(SPIECE, T5_ENDS, _t5, _sentinels, unprefixed="always")
 ALBERT = PieceClass(SPIECE, BERT, normalize=_albert)
 DEBERTA = PieceClass(SPM, BERT, normalize=_deberta, split=_at_punctuation, unprefixed="first")
 BIG_BIRD = PieceClass(SPIECE, BERT, normalize=lambda *_: [normalizers.Replace(Regex(" {2,}"), SPACE)], split=_nowhere)

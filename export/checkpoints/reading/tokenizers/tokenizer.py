@@ -176,8 +176,8 @@ def _apply_settings(content: dict[str, Any], settings: dict[str, Any], row: Toke
         return
     if row.splits == "words" and (content.get("normalizer") or {}).get("type") != "BertNormalizer":
         content["normalizer"] = {"type": "BertNormalizer", "clean_text": True}
-    if row.splits == "pieces":
-        scheme = "always" if settings["add_prefix_space"] else "never"
+    if row.splits in ("pieces", "led pieces"):
+        scheme = "always" if row.splits == "led pieces" or settings["add_prefix_space"] else "never"
         pieces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
         content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, pieces]}
     for part, kind, names in (

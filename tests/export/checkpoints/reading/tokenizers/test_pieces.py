@@ -37,7 +37,7 @@ SETTINGS = {
     "AlbertTokenizer": [{"do_lower_case": False}, {"keep_accents": True}],
     "DebertaV2Tokenizer": [{"do_lower_case": True, "split_by_punct": True}, {"mask_token": "[MASK]"}],
     "XLMRobertaTokenizer": [{"add_prefix_space": False}],
-    "T5Tokenizer": [{"extra_ids": 7}],
+    "T5Tokenizer": [{"extra_ids": 7}, {"add_prefix_space": None}, {"add_prefix_space": False}],
     "PegasusTokenizer": [{"mask_token": "<mask_2>", "mask_token_sent": "<mask_1>", "offset": 10}],
 }
 """Settings of a class that change its tokens."""

@@ -182,6 +182,21 @@ def test_a_text_of_pieces_begins_with_a_space_where_the_settings_say_so(tmp_path
     assert found[0] == PIECES.index("▁hi" if settings.get("add_prefix_space", True) else "hi")
 
 
+@pytest.mark.parametrize("settings", [{}, {"add_prefix_space": None}, {"add_prefix_space": False}])
+@pytest.mark.parametrize("declared", [{"tokenizer_class": "T5TokenizerFast"}, {}])
+def test_a_text_of_t5_is_split_into_led_words_whatever_the_file_and_the_settings_say(tmp_path, settings, declared):
+    pieces = ["<pad>", "</s>", "<unk>", "hi", "▁hi", "▁a", "a"]
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0 - index) for index, piece in enumerate(pieces)], 2))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=False)
+    tokenizer.add_special_tokens([AddedToken(piece, special=True) for piece in pieces[:3]])
+    checkpoint = folder_of(tmp_path, tokenizer, {**declared, **settings}, model_type="t5")
+    ours, theirs = read_tokenizer(checkpoint, len(pieces)), AutoTokenizer.from_pretrained(tmp_path, extra_ids=0)
+    for text in ("hi a", "hi\ta  hi"):
+        found = ours.encode(text, add_special_tokens=False).ids
+        assert found == theirs(text, add_special_tokens=False)["input_ids"]
+        assert found[:2] == [4, 5]
+
+
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "added_tokens.json"])
 def test_tokens_that_only_other_files_add_are_refused(tmp_path, file):
     """The reference library would add them; without a row in the embedding they are nothing to the model."""
