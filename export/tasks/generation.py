@@ -164,7 +164,7 @@ def transformer_base(
     traced = TracedTransformer(model, kinds)
     inputs = token_port("source"), visible_port("source"), token_port("target"), token_port(ANSWERED)
     logits = float_port("logits", "batch", ANSWERED, answers)
-    return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds)
+    return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds, head=config.head_width)
 
 
 def _transformer_generation_plans(
@@ -176,7 +176,7 @@ def _transformer_generation_plans(
     upper_bounds: UpperBounds,
 ) -> tuple[Plan, Plan]:
     """Plan `encode`, which returns the `crossed` keys and values, and a step, which reads them and adds `states`."""
-    heads, head = config.decoder.heads, config.width // config.decoder.heads
+    heads, head = config.decoder.heads, config.head_width
     source = token_port("source")
     visible = visible_port("source")
     memory = tuple(float_port(name, "batch", heads, "source", head) for name in crossed)

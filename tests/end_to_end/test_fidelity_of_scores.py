@@ -21,8 +21,9 @@ TOLERANCE = 1e-5
 """The largest difference, as a share of the largest value."""
 PATH = 3e-5
 """The tolerance of integrated gradients. All but one model are within 1e-5; on the sharpest, a Marian, it is 1.6e-5."""
-BLOCKS = r"(?:(encoder|decoder)\.(?:blocks|layers|layer)|(?:^|\.)(layers?|h|albert_layers))\.\d+$"
-"""Where a model keeps its blocks: a stack, or none where it has one alone. Layers may share a block."""
+BLOCKS = r"(?:(encoder|decoder)\.(?:blocks?|layers?)|(?:^|(?<!block\.\d)\.)(layers?|h|albert_layers))\.\d+$"
+"""Where a model keeps its blocks: a stack, or none where it has one alone. Layers may share a block; T5's layers are
+parts of a block."""
 SMOOTH = {
     "GELU", "GELUActivation", "GELUTanh", "NewGELUActivation", "QuickGELU", "QuickGELUActivation", "SiLU",
     "SiLUActivation", "Tanh", "FastGELUActivation", "PytorchGELUTanh",

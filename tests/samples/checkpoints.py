@@ -20,7 +20,8 @@ from export.checkpoints.reading.checkpoint import open_checkpoint
 from export.command import _parser
 from export.plan import Source
 from tests.samples import export_m2m_100
-from tests.samples.export_marian import make
+from tests.samples.export_marian import ENGLISH, make, train
+from tests.samples.export_marian import sentences as lines
 from tests.samples.exports import export, once
 from tests.samples.in_double import in_double
 
@@ -42,6 +43,8 @@ def sharpened(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
                 parameter.add_(0.3 * noise)
             elif "query_position" in name:  # objects look at each other by little else
                 parameter.copy_(noise * 0.6)
+            elif name.endswith("Attention.q.weight"):  # of T5, whose scores nothing divides by √d: as it begins
+                parameter.copy_(noise * 1.5 / (parameter[0].numel() * model.config.d_kv) ** 0.5)
             elif "position" in name or "token" in name or "embed" in name or "shared" in name or "wte" in name:
                 parameter.copy_(noise)
             elif name.endswith("input_projection.weight"):  # of what convolutions leave, which is large
@@ -225,6 +228,11 @@ BART_PARTS: Parts = {
     "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
     "cross": (r"decoder\.layers\.\d+\.encoder_attn", "v_proj", "out_proj"),
 }
+T5_PARTS: Parts = {
+    "encoder": (r"encoder\.block\.\d+\.layer\.0\.SelfAttention", "v", "o"),
+    "decoder": (r"decoder\.block\.\d+\.layer\.0\.SelfAttention", "v", "o"),
+    "cross": (r"decoder\.block\.\d+\.layer\.1\.EncDecAttention", "v", "o"),
+}
 DETR_PARTS: Parts = {kind: (path, value, "o_proj") for kind, (path, value, _) in BART_PARTS.items()}
 
 
@@ -346,16 +354,18 @@ def roberta_bytes() -> Tokenizer:
     return tokenizer
 
 
-def unigrams() -> Tokenizer:
-    """A tokenizer as XLM-RoBERTa's: pieces of a unigram model."""
+def unigrams(*specials: str) -> Tokenizer:
+    """A tokenizer of pieces of a unigram model behind special ones; as XLM-RoBERTa's, if none are named."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
     tokenizer.decoder = decoders.Metaspace()
-    specials = ["<s>", "<pad>", "</s>", "<unk>"]
     trainer = trainers.UnigramTrainer(
-        vocab_size=120, show_progress=False, special_tokens=specials, unk_token="<unk>", initial_alphabet=list(LETTERS)
+        vocab_size=120, show_progress=False, special_tokens=[*specials] or ["<s>", "<pad>", "</s>", "<unk>"],
+        unk_token="<unk>", initial_alphabet=list(LETTERS),
     )  # fmt: skip
     tokenizer.train_from_iterator([f"{word} {word}s" for word in WORDS.split()], trainer)
+    if specials:
+        return tokenizer
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
     return around(tokenizer, "<s>", "</s>")
 
@@ -615,6 +625,50 @@ def multilingual(config: Any, kind: Any, **options: Any) -> Reference:
     return Reference(lambda: kind(config(**{**small, **options})), BART_PARTS)
 
 
+def t5(config: Any, kind: Any, **options: Any) -> Reference:
+    """Heads are wider than their share of the width, and texts longer than what has a bucket of its own."""
+    small = {
+        "vocab_size": 120, "d_model": 16, "d_kv": 6, "d_ff": 24, "num_heads": 3, "num_layers": 2, "n_positions": 40,
+        "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12, "decoder_start_token_id": 0,
+        "attn_implementation": "eager",
+    }  # fmt: skip
+    return Reference(lambda: kind(config(**{**small, **options})), T5_PARTS)
+
+
+def ending() -> Tokenizer:
+    """A tokenizer as T5's: pieces of a unigram model, and an end behind a text."""
+    tokenizer = unigrams("<pad>", "</s>", "<unk>")
+    ends = [("</s>", tokenizer.token_to_id("</s>"))]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=ends
+    )
+    return tokenizer
+
+
+def as_published(folder: Path) -> None:
+    """Give a T5's checkpoint a matrix of its own for the output, and what repositories say of version 1.1."""
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"tie_word_embeddings": False, "output_past": True, "classifier_dropout": 0.0}
+    for key in ("scale_decoder_outputs", "is_gated_act", "dense_act_fn"):
+        config.pop(key, None)
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = load_file(folder / "model.safetensors")
+    generator = torch.Generator().manual_seed(3)
+    tensors["lm_head.weight"] = torch.randn(tensors["shared.weight"].shape, generator=generator) / 4
+    tensors |= {f"{side}.embed_tokens.weight": tensors["shared.weight"].clone() for side in ("encoder", "decoder")}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def spiece(folder: Path) -> None:
+    """The same with a SentencePiece model alone for a tokenizer, beyond which nothing may be generated."""
+    as_published(folder)
+    ids = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+    made = train(folder / "spiece.model", lines(ENGLISH, 300, 1), model_type="unigram", vocab_size=130, **ids)
+    rules = json.loads((folder / "generation_config.json").read_text())
+    rules["suppress_tokens"] = list(range(len(made) + 3, 240))
+    (folder / "generation_config.json").write_text(json.dumps(rules))
+
+
 def in_languages(*codes: str) -> Callable[[], Tokenizer]:
     """A tokenizer with tokens for languages, and a template of special tokens that is not the reference's."""
 
@@ -641,6 +695,8 @@ OF_ALL_LAYERS = {"use_shared_relative_position_bias": True}
 """Which tables of places a BEiT has."""
 LANGUAGE_CODES = ("de_DE", "en_XX", "fr_XX")
 TRANSLATING = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 2, "max_length": 14}
+T5_TOKENS = {"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}
+T5_GENERATION = {"generation_config.json": {**T5_TOKENS, **BEAMS}}
 MARIAN_GENERATION = {
     "generation_config.json": {
         "bad_words_ids": [[699]], "bos_token_id": 0, "decoder_start_token_id": 699, "eos_token_id": 0,
@@ -1263,6 +1319,27 @@ CASES = {
             "tokenizer_config.json": {"tokenizer_class": "NllbTokenizer", "legacy_behaviour": True},
         },
         in_languages("deu_Latn", "eng_Latn", "zho_Hans"),
+    ),
+    "t5": Case(
+        t5(T.T5Config, T.T5ForConditionalGeneration, num_layers=3, num_decoder_layers=2), "text2text-generation",
+        T5_GENERATION, ending, exported=True,
+    ),
+    "t5-1.1": Case(
+        t5(T.T5Config, T.T5ForConditionalGeneration, feed_forward_proj="gated-gelu"), "text2text-generation",
+        {"generation_config.json": {**T5_TOKENS, "max_length": 12, "no_repeat_ngram_size": 2}}, ending,
+        prepare=as_published,
+    ),
+    "t5-silu": Case(
+        t5(T.T5Config, T.T5ForConditionalGeneration, feed_forward_proj="gated-silu", tie_word_embeddings=False),
+        "text2text-generation", T5_GENERATION, ending,
+    ),
+    "mt5": Case(
+        t5(T.MT5Config, T.MT5ForConditionalGeneration, vocab_size=240, layer_norm_epsilon=1e-3), "text2text-generation",
+        T5_GENERATION, prepare=spiece,
+    ),
+    "umt5": Case(
+        t5(T.UMT5Config, T.UMT5ForConditionalGeneration, num_layers=3, num_decoder_layers=2), "text2text-generation",
+        T5_GENERATION, ending,
     ),
     **pair(
         "clip",

@@ -49,7 +49,7 @@ LANGUAGES = {
 def sentences(name, count, seed):
     """Draw texts of words that the case's tokenizer knows."""
     draw = random.Random(seed)
-    words = MARIAN_WORDS if "marian" in name or name == "m2m-100" else WORDS.split()
+    words = MARIAN_WORDS if "marian" in name or name in ("m2m-100", "mt5") else WORDS.split()
     return [" ".join(draw.choices(words, k=draw.randint(1, 7))) for _ in range(count)]
 
 
@@ -64,7 +64,8 @@ def tokenizer_of(name):
 @functools.cache
 def slow_tokenizer(name):
     """Return the tokenizer of a folder that has none in a file."""
-    kind = transformers.M2M100Tokenizer if name == "m2m-100" else transformers.MarianTokenizer
+    classes = {"m2m-100": transformers.M2M100Tokenizer, "mt5": transformers.T5Tokenizer}
+    kind = classes.get(name, transformers.MarianTokenizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return kind.from_pretrained(checkpoint_of(name))

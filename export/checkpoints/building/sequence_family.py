@@ -1,8 +1,9 @@
-"""The base of the families of encoder-decoders, which are configured as BART."""
+"""The bases of the families of encoder-decoders: of all, and of those that are configured as BART."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from tokenizers import Tokenizer
@@ -63,12 +64,63 @@ class PreNormConfig(SequenceConfig):
     add_final_layer_norm: Literal[True] = True
 
 
+G = TypeVar("G", bound=BaseConfig)
 C = TypeVar("C", bound=SequenceConfig)
 
 
 @dataclass(frozen=True)
-class SequenceFamily(Family[C]):
-    """A family whose definition is an encoder-decoder."""
+class EncoderDecoderFamily(Family[G]):
+    """A family whose definition is an encoder-decoder that writes a text."""
+
+    @abstractmethod
+    def sizes(self, config: G) -> TransformerConfig:
+        """Return the definition's sizes."""
+
+    @abstractmethod
+    def compose(self, checkpoint: Checkpoint, config: G, sizes: Any) -> Transformer:  # noqa: ANN401 # those that `sizes` returns
+        """Compose the definition, with the layer that makes logits."""
+
+    def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
+        """Return the tokenizer of sources, and that of targets if it is another."""
+        return read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True), None
+
+    def languages(self, checkpoint: Checkpoint, tokenizer: Tokenizer, rules: Generation) -> Languages | None:
+        """Return the languages of a model that translates among several."""
+        return None
+
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: G, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        sizes = self.sizes(config)
+        tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
+        rules = read_generation(
+            checkpoint,
+            continues=False,
+            vocabulary=sizes.target_vocabulary or sizes.vocabulary,
+            positions=sizes.length,
+            ignored=options.ignored,
+        )
+        own = Tokenizer.from_str(target_tokenizer or tokenizer)
+        told = {
+            "padding": special_token(checkpoint, own, "pad_token"),
+            "languages": self.languages(checkpoint, own, rules),
+        }
+        module, unused = self.fill(self.compose(checkpoint, config, sizes), checkpoint, config, task)
+        return text_to_text(
+            options.name,
+            module,
+            sizes,
+            family=self.model_type,
+            text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length, **config_prompt(checkpoint)),
+            tokenizer=tokenizer,
+            target_tokenizer=target_tokenizer,
+            rules=rules.model_copy(update=told),
+            made_by=made_by(self.model_type, sizes, checkpoint, unused),
+        )
+
+
+@dataclass(frozen=True)
+class SequenceFamily(EncoderDecoderFamily[C]):
+    """A family that is configured as BART."""
 
     definition: Callable[..., Transformer] = bart
     """Composes the definition of its sizes, its wiring, the scale of embeddings and an output layer."""
@@ -109,57 +161,26 @@ class SequenceFamily(Family[C]):
             activation=config.activation_function,
         )
 
-    def tokenizers(self, checkpoint: Checkpoint, sizes: TransformerConfig) -> tuple[str, str | None]:
-        """Return the tokenizer of sources, and that of targets if it is another."""
-        return read_tokenizer(checkpoint, sizes.vocabulary).to_str(pretty=True), None
-
-    def languages(self, checkpoint: Checkpoint, tokenizer: Tokenizer, rules: Generation) -> Languages | None:
-        """Return the languages of a model that translates among several."""
-        return None
-
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
-        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        sizes = self.sizes(config)
-        targets = sizes.target_vocabulary or sizes.vocabulary
-        tokenizer, target_tokenizer = self.tokenizers(checkpoint, sizes)
+        """Return the source of a classifier, or of what writes a text."""
         if task == "text-classification":
-            return self._classifier(checkpoint, options, config, sizes, tokenizer)
-        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, targets)
-        module = self._composed(config, sizes, head)
-        rules = read_generation(
-            checkpoint,
-            continues=False,
-            vocabulary=targets,
-            positions=sizes.length,
-            ignored=options.ignored,
-        )
-        own = Tokenizer.from_str(target_tokenizer or tokenizer)
-        told = {
-            "padding": special_token(checkpoint, own, "pad_token"),
-            "languages": self.languages(checkpoint, own, rules),
-        }
-        module, unused = self.fill(module, checkpoint, config, task)
-        return text_to_text(
-            options.name,
-            module,
-            sizes,
-            family=self.model_type,
-            text=text_rule(checkpoint, Tokenizer.from_str(tokenizer), sizes.length, **config_prompt(checkpoint)),
-            tokenizer=tokenizer,
-            target_tokenizer=target_tokenizer,
-            rules=rules.model_copy(update=told),
-            made_by=made_by(self.model_type, sizes, checkpoint, unused),
-        )
+            return self._classifier(checkpoint, options, config)
+        return super().build(checkpoint, options, config, task)
+
+    def compose(self, checkpoint: Checkpoint, config: C, sizes: TransformerConfig) -> Transformer:
+        """Compose the definition, with the layer that makes logits."""
+        targets = sizes.target_vocabulary or sizes.vocabulary
+        return self._composed(config, sizes, None if config.tie_word_embeddings else nn.Linear(sizes.width, targets))
 
     def _composed(self, config: C, sizes: TransformerConfig, head: nn.Module | None) -> Transformer:
         wiring = PRE_NORM if config.normalize_before else POST_NORM
         scale = sizes.width**0.5 if config.scale_embedding else 1.0
         return self.definition(sizes, wiring, scale=scale, head=head)
 
-    def _classifier(
-        self, checkpoint: Checkpoint, options: ExportOptions, config: C, sizes: TransformerConfig, tokenizer: str
-    ) -> Source:
+    def _classifier(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
         """Compose and fill a classifier, which reads a text on both sides."""
+        sizes = self.sizes(config)
+        tokenizer, _ = self.tokenizers(checkpoint, sizes)
         width = sizes.width
         head = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, len(config.labels)))
         module, unused = self.fill(self._composed(config, sizes, head), checkpoint, config, "text-classification")

@@ -56,6 +56,7 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     "whisper": ("whisper", ("automatic-speech-recognition",)),
     **{name: (name, SPEECH) for name in ("wav2vec2", "hubert")},
     "audio-spectrogram-transformer": ("audio_spectrogram_transformer", ("audio-classification", "feature-extraction")),
+    **dict.fromkeys(("t5", "mt5", "umt5"), ("t5", SEQUENCES)),
     "bart": ("bart", (*SEQUENCES, "text-classification")),
 }
 """`model_type` -> the file of its family, and its tasks. So much of a folder is said without PyTorch, which the files
