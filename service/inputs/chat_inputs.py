@@ -64,10 +64,10 @@ def chat_tokens(tokenizer: TextTokenizer, form: Chat, conversation: Conversation
             plain = tokenizer.written(text[first:last], plain=True)
             if any(tokenizer.is_special(one.index) for one in plain):
                 raise Unacceptable(SPECIAL)
-            for one in plain:
-                within = one.span or (0, 0)
+            for piece in plain:
+                within = piece.span or (0, 0)
                 span = _moved(*within, first + content.start - begin)
-                tokens.append(replace(placed, index=one.index, text=one.text, span=span))
+                tokens.append(replace(placed, index=piece.index, text=piece.text, span=span))
         elif text[start:end].isspace():  # white space of a message, which a special token of the form takes in
             tokens.append(replace(token, span=None))
         else:

@@ -21,7 +21,7 @@ class _Angles(BaseModel):
     rope_theta: Base | None = None
 
     def stretch(self, length: int) -> Stretch:
-        """Return how angles are changed, of a model of so many positions."""
+        """Return how angles are changed, of a model of `length` positions."""
         return Stretch()
 
 
