@@ -50,11 +50,11 @@ def test_a_normalizer_makes_a_text_so_many_times_as_long(normalizer, times):
             bounds.check_bounds("tokenizer.json", {"normalizer": normalizer})
 
 
-@pytest.mark.parametrize("expression", [r"(x+x+)+y|([a-z ]+)*\#", r"(\w+\s?)+\!", r"(a|aa|aaa)+$b"])
+@pytest.mark.parametrize("expression", [r"(x+x+)+y|([a-z ]+)*\#", r"(\w+\s?)+\!", r"(a|aa)+$b"])
 def test_an_expression_that_takes_for_ever_is_refused(expression):
     begun = time.monotonic()
     content = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(GPT_2), split(expression)]}}
-    with pytest.raises(CheckpointError, match=r"tokenizer.json: the regular expression .* takes more than 0.1 seconds"):
+    with pytest.raises(CheckpointError, match=r"tokenizer.json: the regular expression .* takes more than 0.05 seconds"):
         bounds.check_bounds("tokenizer.json", content)
     assert time.monotonic() - begun < 20
 
