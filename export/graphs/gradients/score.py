@@ -62,7 +62,7 @@ def _place(b: Builder, given: Collection[str]) -> str | None:
     """
     if "position" not in given:
         return None
-    if ANSWERED in given or not b.reads(ANSWERED):
+    if not b.reads(ANSWERED):
         return "position"
     b.begin("Unsqueeze", ["position", b.constant([1])], ANSWERED)
     return b.op("Sub", "position", "position")
