@@ -2,7 +2,7 @@
 
 A service is any object with the attributes `url`, `picture` (the path of a PNG of a digit 7), `scene` (of one of some
 objects), `sound` (of a WAV file), and the names of models: `embeddings`, `seq2seq`, `causal`, `images`, `objects`,
-`masks`, `classifier`, `extractor`, `entailment`, `speech`, each None where there is no such model.
+`masks`, `classifier`, `extractor`, `entailment`, `speech`, each None where there is no such model; and `chat`.
 """
 
 import asyncio
@@ -36,6 +36,7 @@ class Service(Protocol):
     extractor: str | None
     entailment: str | None
     speech: str | None
+    chat: str
     labels: str | None
     picture: str
     coloured: str
@@ -363,6 +364,16 @@ def text_generation_that_is_refused(service: Service) -> None:
     """InferenceClient(...).text_generation(prompt, frequency_penalty=1.2)."""
     model = client(service, service.causal)
     assert str(raised(ValidationError, model.text_generation, PROMPT, frequency_penalty=1.2)).startswith("frequency_")
+
+
+def chat_completion(service: Service) -> None:
+    """InferenceClient(base_url=.../v1).chat_completion([...], model=...), whole and with stream=True."""
+    model, asked = InferenceClient(base_url=f"{service.url}/v1"), [{"role": "user", "content": "good dog"}]
+    options = {"model": service.chat, "max_tokens": 8, "temperature": 1.3, "seed": 5}
+    answer = model.chat_completion(asked, **options)
+    assert answer.usage.completion_tokens
+    parts = model.chat_completion(asked, **options, stream=True)
+    assert "".join(part.choices[0].delta.content or "" for part in parts) == answer.choices[0].message.content
 
 
 def endpoint_info_and_health(service: Service) -> None:

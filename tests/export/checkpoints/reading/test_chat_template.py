@@ -114,6 +114,7 @@ REFUSED = {
     LOOP.replace("message.content", "message.content | replace('{', '(')"): "such as of odd characters",
     LOOP.replace("message.content", "message.content[:1000]"): "such as of long",
     LOOP + "{{ 'a' * 2000000 }}": "at most 1048576 characters",
+    LOOP + "{{ ('a' * 1200000000) | length }}": "its template cannot be rendered: MemoryError",
     LOOP + "{{ ''.__class__.__mro__ }}": "SecurityError: access to attribute '__class__' of 'str' object is unsafe",
     LOOP + "{% include 'config.json' %}": "TypeError: no loader for this environment specified",
     "{" * (1 << 19): "its template must be a text of at most 262144 characters",
