@@ -164,7 +164,7 @@ def transformer_base(
     traced = TracedTransformer(model, kinds)
     inputs = token_port("source"), visible_port("source"), token_port("target"), token_port(ANSWERED)
     logits = float_port("logits", "batch", ANSWERED, answers)
-    return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds, head=config.head_width)
+    return traced, base_plan(traced, inputs, (logits,), {}, config.width, upper_bounds, head=config.own_head_width)
 
 
 def _transformer_generation_plans(

@@ -35,8 +35,8 @@ class T5Config(TransformerConfig):
     epsilon: float = 1e-6
 
     @property
-    def head_width(self) -> int:
-        """How wide a head is."""
+    def own_head_width(self) -> int:
+        """How wide every head is."""
         return self.key_width
 
     def stack(self, sizes: StackSizes) -> "T5StackSizes":

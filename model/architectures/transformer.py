@@ -44,7 +44,12 @@ class TransformerConfig:
     @property
     def head_width(self) -> int:
         """How wide a head of the decoder is."""
-        return self.width // self.decoder.heads
+        return self.own_head_width or self.width // self.decoder.heads
+
+    @property
+    def own_head_width(self) -> int | None:
+        """How wide every head is, where that is not its share of the width."""
+        return None
 
 
 TRANSFORMER_SIZES = {

@@ -54,7 +54,9 @@ def test_a_normalizer_makes_a_text_so_many_times_as_long(normalizer, times):
 def test_an_expression_that_takes_for_ever_is_refused(expression):
     begun = time.monotonic()
     content = {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split(GPT_2), split(expression)]}}
-    with pytest.raises(CheckpointError, match=r"tokenizer.json: the regular expression .* takes more than 0.05 seconds"):
+    with pytest.raises(
+        CheckpointError, match=r"tokenizer.json: the regular expression .* takes more than 0.05 seconds"
+    ):
         bounds.check_bounds("tokenizer.json", content)
     assert time.monotonic() - begun < 20
 
