@@ -41,6 +41,10 @@ class GPTConfig(BlockSizes):
         """Compose what is added to embeddings of tokens."""
         return nn.Embedding(self.length, self.width)
 
+    def embed(self, tokens: nn.Embedding) -> Embedding:
+        """Compose what makes vectors of tokens, from their table."""
+        return Embedding(tokens, self.positions())
+
     def attention(self, **options: Any) -> MultiHeadAttention:  # noqa: ANN401 # those of MultiHeadAttention
         """Compose an attention."""
         return super().attention(key_heads=self.key_heads, **options)
@@ -110,4 +114,4 @@ def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
     """
     tokens = nn.Embedding(config.vocabulary, config.width)
     head = head or tied_linear(tokens)
-    return GPT(Embedding(tokens, config.positions()), config.decoder(), head, config.contexts())
+    return GPT(config.embed(tokens), config.decoder(), head, config.contexts())

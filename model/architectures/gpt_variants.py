@@ -1,5 +1,6 @@
 """Decoders alone that are composed of other blocks, norms or positions than GPT-2's."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,9 +8,11 @@ from torch import nn
 
 from model.architectures.gpt import GPTConfig
 from model.parts.attention import MultiHeadAttention
+from model.parts.blocks import BesideBlock, BranchNormBlock, PreNormBlock, Stack
 from model.parts.contexts import Sight, Sights
-from model.parts.feed_forward import ACTIVATIONS, GatedFeedForward
-from model.parts.norms import RMSNorm
+from model.parts.embedding import Embedding
+from model.parts.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
+from model.parts.norms import JointNorm, RMSNorm
 from model.parts.positions import NO_STRETCH, NoPositions, Rotary
 from model.parts.stretch import Stretch
 
@@ -18,16 +21,19 @@ from model.parts.stretch import Stretch
 class LlamaConfig(GPTConfig):
     """Root-mean-square norms, gated feed-forwards, and queries and keys that are turned (Touvron et al. 2023, "LLaMA").
 
-    A head is `head` wide, by default its share of the width; angles have the base `theta`, changed by `stretch`. Layers
-    that are `still` turn nothing (Yang et al. 2025, "Rope to Nope and Back Again"); those that are `near` see the last
-    `window` tokens (Jiang et al. 2023, "Mistral 7B"). Of the biases `bias` is that of queries, keys and values,
-    `gate_bias` that of feed-forwards. `heads_normed` says whether each head's queries and keys are normalised (Yang et
-    al. 2025, "Qwen3").
+    A head is `head` wide, by default its share of the width; the first `turned` of its numbers, by default all, are
+    turned by angles of the base `theta`, changed by `stretch`. Layers that are `still` turn nothing (Yang et al. 2025,
+    "Rope to Nope and Back Again"); those that are `near` see the last `window` tokens (Jiang et al. 2023, "Mistral
+    7B"). Of the biases `bias` is that of queries, keys and values, `gate_bias` that of feed-forwards. Embeddings are
+    multiplied by `scale`. `heads_normed` says whether each head's queries and keys are normalised (Yang et al. 2025,
+    "Qwen3").
     """
 
     activation: str = "silu"
     epsilon: float = 1e-6
     head: int | None = None
+    scale: float = 1.0
+    turned: int | None = None
     theta: float = 10_000.0
     stretch: Stretch = NO_STRETCH
     still: tuple[int, ...] = ()
@@ -46,6 +52,10 @@ class LlamaConfig(GPTConfig):
     def positions(self) -> nn.Module:
         """Compose what is added to embeddings of tokens: nothing."""
         return NoPositions()
+
+    def embed(self, tokens: nn.Embedding) -> Embedding:
+        """Compose what makes vectors of tokens, from their table."""
+        return Embedding(tokens, self.positions(), scale=self.scale)
 
     def norm(self) -> nn.Module:
         """Compose a norm of the width."""
@@ -67,10 +77,72 @@ class LlamaConfig(GPTConfig):
 
     def contexts(self) -> nn.Module:
         """Compose the angles and windows."""
-        rotary = Rotary(self.head_width, self.theta, self.stretch)
+        rotary = Rotary(self.turned or self.head_width, self.theta, self.stretch)
         each = [(layer in self.still, layer in self.near) for layer in range(self.layers)]
         ways = sorted(set(each))
         return Sights(
             [Sight(None if still else rotary, self.window if near else None) for still, near in ways],
             [ways.index(way) for way in each],
         )
+
+
+@dataclass(frozen=True)
+class Olmo2Config(LlamaConfig):
+    """Norms stand behind each branch, and one of all heads together behind queries and behind keys.
+
+    Walsh et al. 2025, "2 OLMo 2 Furious", section 3.2.
+    """
+
+    def attention(self, **options: Any) -> MultiHeadAttention:  # noqa: ANN401 # those of MultiHeadAttention
+        """Compose an attention."""
+        part = super().attention(**options)
+        part.query_norm, part.key_norm = (
+            JointNorm(heads, self.head_width, self.epsilon) for heads in (part.heads, part.key_heads)
+        )
+        return part
+
+    def decoder(self) -> Stack:
+        """Compose the stack."""
+        return Stack(self.blocks(BranchNormBlock), self.norm())
+
+
+@dataclass(frozen=True)
+class NeoXConfig(LlamaConfig):
+    """The norms and feed-forwards of GPT-2, with turned queries and keys (Black et al. 2022, "GPT-NeoX-20B").
+
+    `beside` says whether both branches of a block read the same states.
+    """
+
+    beside: bool = True
+
+    def norm(self) -> nn.Module:
+        """Compose a norm of the width."""
+        return nn.LayerNorm(self.width, self.epsilon)
+
+    def feed_forward(self) -> nn.Module:
+        """Compose a feed-forward."""
+        return FeedForward(self.width, self.hidden, ACTIVATIONS[self.activation]())
+
+    def decoder(self) -> Stack:
+        """Compose the stack."""
+        return Stack(self.blocks(BesideBlock if self.beside else PreNormBlock), self.norm())
+
+
+@dataclass(frozen=True)
+class GemmaConfig(LlamaConfig):
+    """Norms stand before each branch and behind it, and near layers have angles of their own.
+
+    Gemma Team 2025, "Gemma 3 Technical Report", section 2. `local_theta` is the base of the angles of near layers.
+    """
+
+    local_theta: float = 10_000.0
+
+    def decoder(self) -> Stack:
+        """Compose the stack."""
+        return Stack(self.blocks(functools.partial(PreNormBlock, scale=self.norm)), self.norm())
+
+    def contexts(self) -> nn.Module:
+        """Compose the angles and windows."""
+        whole = Sight(Rotary(self.head_width, self.theta, self.stretch))
+        local = Sight(Rotary(self.head_width, self.local_theta), self.window)
+        return Sights([whole, local], [int(layer in self.near) for layer in range(self.layers)])

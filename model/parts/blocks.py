@@ -71,6 +71,16 @@ class BranchNormBlock(PreNormBlock):
         return x + self.feed_forward_scale(self.feed_forward_norm(self.feed_forward(x))), under("attention", maps)
 
 
+class BesideBlock(PreNormBlock):
+    """x' = x + MHA(norm₁(x)) + FF(norm₂(x)) (Black et al. 2022, "GPT-NeoX-20B", section 2.1.2)."""
+
+    def forward(self, x: Tensor, context: Context = ALL_VISIBLE) -> tuple[Tensor, Maps]:
+        """Take x (batch, token, width) -> the same shape."""
+        mixed, maps = self.attention(self.attention_norm(x), context)
+        fed = self.feed_forward_scale(self.feed_forward(self.feed_forward_norm(x)))
+        return x + self.attention_scale(mixed) + fed, under("attention", maps)
+
+
 class ParallelBlock(nn.Module):
     """x' = x + MHA₁(norm(x)) + MHA₂(norm(x)); x'' = x' + FF₁(norm(x')) + FF₂(norm(x')).
 

@@ -22,6 +22,19 @@ class RMSNorm(nn.Module):
         return x * scale.to(x.dtype) * self.weight
 
 
+class JointNorm(nn.Module):
+    """The same of all heads of a token together (Walsh et al. 2025, "2 OLMo 2 Furious", section 3.2)."""
+
+    def __init__(self, heads: int, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.norm = RMSNorm(heads * width, epsilon)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take x (batch, heads, token, width of a head) -> the same shape."""
+        joined = x.transpose(1, 2)  # (batch, token, heads, width of a head)
+        return self.norm(joined.flatten(2)).reshape(joined.shape).transpose(1, 2)
+
+
 class LayerScale(nn.Module):
     """diag(w) x, on the branch of a residual block (Touvron et al. 2021, equation 3).
 

@@ -486,6 +486,32 @@ def llama(kind: Any, config: Any, theta: float = 30.0, *, parts: Parts = LLAMA_P
     return Reference(lambda: kind(config(**{**small, "rope_parameters": angles, **options})), parts)
 
 
+CONTINUING = {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}
+NEOX_PARTS: Parts = {"decoder": (r"layers\.\d+\.attention", "query_key_value", "dense")}
+
+
+def neox(**options: Any) -> Reference:
+    small = {
+        **SMALL, "num_attention_heads": 4, "intermediate_size": 24, "vocab_size": 300, "max_position_embeddings": 48,
+        "bos_token_id": 0, "eos_token_id": 2,
+    }  # fmt: skip
+    return Reference(lambda: T.GPTNeoXForCausalLM(T.GPTNeoXConfig(**{**small, **options})), NEOX_PARTS)
+
+
+def gemma3(**options: Any) -> Reference:
+    """Two layers of three see three tokens, each kind with angles of its own."""
+    angles = {
+        "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+    }
+    own = {"num_hidden_layers": 3, "head_dim": 6, "sliding_window": 3, "rope_parameters": angles}
+    types = {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
+    return llama(T.Gemma3ForCausalLM, T.Gemma3TextConfig, **{**own, **types, "query_pre_attn_scalar": 9, **options})
+
+
+PHI3_PARTS: Parts = {"decoder": (r"layers\.\d+\.self_attn", "qkv_proj", "o_proj")}
+
+
 def begun() -> Tokenizer:
     """A tokenizer that begins every text, as Llama's does."""
     tokenizer = byte_pairs()
@@ -1248,6 +1274,64 @@ CASES = {
         ),
         "text-generation",
         {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}, byte_pairs,
+    ),
+    "smollm3": Case(
+        llama(
+            T.SmolLM3ForCausalLM, T.SmolLM3Config, tie_word_embeddings=True, num_hidden_layers=4, attention_bias=True,
+        ),
+        "text-generation", CONTINUING, byte_pairs,
+    ),
+    "smollm3-windows": Case(
+        llama(
+            T.SmolLM3ForCausalLM, T.SmolLM3Config, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=3,
+            mlp_bias=True,
+        ),
+        "text-generation", CONTINUING, byte_pairs,
+    ),
+    "olmo2": Case(llama(T.Olmo2ForCausalLM, T.Olmo2Config), "text-generation", CONTINUING, byte_pairs),
+    "olmo2-biases": Case(
+        llama(T.Olmo2ForCausalLM, T.Olmo2Config, attention_bias=True, tie_word_embeddings=True), "text-generation",
+        CONTINUING, byte_pairs,
+    ),
+    "granite": Case(
+        llama(
+            T.GraniteForCausalLM, T.GraniteConfig, embedding_multiplier=1.7, attention_multiplier=0.6,
+            residual_multiplier=0.8, logits_scaling=1.3, tie_word_embeddings=True, mlp_bias=True,
+        ),
+        "text-generation", CONTINUING, begun,
+    ),
+    "granite-untied": Case(
+        llama(T.GraniteForCausalLM, T.GraniteConfig, attention_multiplier=0.5, attention_bias=True), "text-generation",
+        CONTINUING, byte_pairs,
+    ),
+    "phi3": Case(
+        llama(
+            T.Phi3ForCausalLM, T.Phi3Config, sliding_window=5, rope={"partial_rotary_factor": 0.5}, parts=PHI3_PARTS,
+        ),
+        "text-generation", CONTINUING, begun,
+    ),
+    "phi3-whole": Case(
+        llama(T.Phi3ForCausalLM, T.Phi3Config, num_key_value_heads=4, tie_word_embeddings=True, parts=PHI3_PARTS),
+        "text-generation", CONTINUING, byte_pairs,
+    ),
+    "gpt-neox-parallel": Case(
+        neox(rope_parameters={"rope_type": "default", "rope_theta": 30.0, "partial_rotary_factor": 0.5}),
+        "text-generation", CONTINUING, byte_pairs,
+    ),
+    "gpt-neox": Case(
+        neox(
+            use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True, hidden_act="gelu_new",
+            rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0},
+        ),
+        "text-generation", CONTINUING, byte_pairs,
+    ),
+    "gemma3": Case(gemma3(), "text-generation", CONTINUING, begun),
+    "gemma3-untied": Case(
+        gemma3(
+            tie_word_embeddings=False, attention_bias=True, query_pre_attn_scalar=11,
+            layer_types=["full_attention", "sliding_attention", "full_attention"],
+        ),
+        "text-generation", CONTINUING, byte_pairs,
     ),
     "bart": Case(
         bart(), "text2text-generation",

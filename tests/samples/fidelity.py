@@ -244,8 +244,13 @@ def of_checkpoint(name, described):
 
     def catch(kind, joined):
         def hook(module, given, value):
-            width = joined.shape[0] // heads[kind]  # of gpt2, query, key and value lie side by side
-            split = value.detach().unflatten(-1, (-1, width))[..., -heads[kind] :, :].transpose(1, 2)
+            width = joined.shape[0] // heads[kind]
+            split = value.detach().unflatten(-1, (-1, width))  # (batch, token, head, width of a head)
+            if described.family == "gpt_neox":  # query, key and value of each head lie side by side
+                split = split[..., 2::3, :]
+            elif (more := split.shape[-2] - heads[kind]) > 0:  # those of all heads do, as in gpt2
+                split = split[..., -(more // 2) :, :]
+            split = split.transpose(1, 2)
             own = split.repeat_interleave(heads[kind] // split.shape[1], 1)  # where heads of queries share it
             caught[kind].append((own.numpy(), joined))
 

@@ -69,4 +69,4 @@ class DecoderFamily(Family[C]):
     def head_names(self, config: C, task: Task) -> Names:
         """Return the head's names: its matrix is the embedding's, unless they are not tied."""
         tied = copy_of("embed.tokens.weight") if config.tie_word_embeddings else "head.weight"
-        return {f"{self.output_layer}.weight": tied}
+        return {**self.heads[task], f"{self.output_layer}.weight": tied}

@@ -21,12 +21,23 @@ class _Angles(BaseModel):
     rope_theta: Base | None = None
 
     def stretch(self, length: int) -> Stretch:
-        """Return how angles are changed, of a model of `length` positions."""
+        """Return how angles are changed in a model of `length` positions."""
         return Stretch()
 
 
-class _Usual(_Angles):
-    rope_type: Literal["default"]
+class Usual(_Angles):
+    """Angles that are not changed."""
+
+    rope_type: Literal["default"] = "default"
+
+
+Share = Annotated[float, Field(gt=0, le=1, strict=False)]
+
+
+class Partial(Usual):
+    """The same of the first numbers of a head."""
+
+    partial_rotary_factor: Share | None = None
 
 
 class _Linear(_Angles):
@@ -79,7 +90,7 @@ class _Yarn(_Angles):
         return 0.1 * by * math.log(self.factor) + 1 if self.factor > 1 else 1.0
 
 
-def _typed(given: object) -> object:
+def typed(given: object) -> object:
     """Give angles a type where a configuration names none, or names it as release 4 did."""
     if not isinstance(given, dict):
         return given
@@ -88,13 +99,24 @@ def _typed(given: object) -> object:
 
 
 Angles = Annotated[
-    Annotated[_Usual | _Linear | _Llama3 | _Yarn, Field(discriminator="rope_type")], BeforeValidator(_typed)
+    Annotated[Usual | _Linear | _Llama3 | _Yarn, Field(discriminator="rope_type")], BeforeValidator(typed)
 ]
 """By which angles positions turn queries and keys: those that change with the length of a text are refused."""
+UsualAngles = Annotated[Usual, BeforeValidator(typed)]
+PartialAngles = Annotated[Partial, BeforeValidator(typed)]
 
 
-class LlamaKeys(DecoderConfig):
-    """Sizes, norms and angles, in the spelling of releases 4 and 5."""
+class AnglesOfLayers(BaseModel):
+    """Angles of the layers that see all tokens, and of those that see the last ones."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    full_attention: Angles | None = None
+    sliding_attention: UsualAngles | None = None
+
+
+class LlamaSizes(DecoderConfig):
+    """Sizes and norms."""
 
     hidden_size: Size = 4096
     intermediate_size: Size = 11008
@@ -102,21 +124,19 @@ class LlamaKeys(DecoderConfig):
     num_attention_heads: Size = 32
     num_key_value_heads: Size | None = None
     head_dim: Size | None = None
-    hidden_act: Activation = "silu"
     max_position_embeddings: Size = 2048
     rms_norm_eps: Epsilon = 1e-6
     tie_word_embeddings: bool = False
-    rope_theta: Base | None = None
-    rope_scaling: Angles | None = None
-    rope_parameters: Angles | None = None
     rope_interleaved: Literal[False] = False
     irrelevant_keys = frozenset({"is_llama_config", "pretraining_tp"})
 
     @property
-    def common(self) -> dict[str, Any]:
-        """Return the sizes of a definition that all families have."""
-        angles = self.rope_scaling or self.rope_parameters or _Usual(rope_type="default")
-        theta = angles.rope_theta or self.rope_theta
+    def head_width(self) -> int:
+        """Return how wide a head is."""
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    def with_angles(self, angles: _Angles, theta: float) -> dict[str, Any]:
+        """Return the sizes of a definition that all families have; `theta` is the base where angles say none."""
         return {
             "vocabulary": self.vocab_size,
             "length": self.max_position_embeddings,
@@ -124,13 +144,30 @@ class LlamaKeys(DecoderConfig):
             "layers": self.num_hidden_layers,
             "heads": self.num_attention_heads,
             "hidden": self.intermediate_size,
-            "activation": self.hidden_act,
             "epsilon": self.rms_norm_eps,
             "key_heads": self.num_key_value_heads,
             "head": self.head_dim,
             "stretch": angles.stretch(self.max_position_embeddings),
-            **({"theta": theta} if theta else {}),
+            "theta": angles.rope_theta or theta,
         }
+
+
+class LlamaKeys(LlamaSizes):
+    """The same with angles, in the spelling of releases 4 and 5."""
+
+    usual_theta: ClassVar[float] = 10_000.0
+    """Where a configuration says none."""
+
+    hidden_act: Activation = "silu"
+    rope_theta: Base | None = None
+    rope_scaling: Angles | None = None
+    rope_parameters: Angles | None = None
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Return the sizes of a definition that all families have."""
+        angles = self.rope_scaling or self.rope_parameters or Usual()
+        return {"activation": self.hidden_act, **self.with_angles(angles, self.rope_theta or self.usual_theta)}
 
 
 class WindowKeys(BaseModel):
@@ -150,8 +187,12 @@ class WindowKeys(BaseModel):
         """Return the sizes of a definition with both kinds of layers. Raises CheckpointError for other layers."""
         said = self.sliding_window if "sliding_window" in self.model_fields_set else self.usual_window
         window, layers = said if self.use_sliding_window else None, self.num_hidden_layers
-        usual = [NEAR if window and layer >= self.max_window_layers else WHOLE for layer in range(layers)]
+        usual = [NEAR if window and self.sees_last(layer) else WHOLE for layer in range(layers)]
         return near_layers(self.layer_types or usual, layers, window)
+
+    def sees_last(self, layer: int) -> bool:
+        """Return whether a layer has a window where the configuration does not say which have."""
+        return layer >= self.max_window_layers
 
 
 def near_layers(types: Sequence[str], layers: int, window: int | None) -> dict[str, Any]:
@@ -181,5 +222,8 @@ NAMES: Names = {
     "norm": "decoder.norm",
 }
 """Names of a body whose norms stand before branches."""
+HEAD_NORMS: Names = {
+    f"layers.{{}}.self_attn.{part[0]}_norm": f"{BLOCK}.attention.{part}_norm" for part in ("query", "key")
+}
 FREQUENCIES = ("layers.{}.self_attn.rotary_emb.inv_freq",)
 """Tensors of older checkpoints that the configuration says."""

@@ -20,7 +20,7 @@ from export.checkpoints.building.tensor_names import UNUSED, Names, fill_paramet
 from export.checkpoints.reading.architectures import named_in, task_of
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint, without_keys
 from export.checkpoints.reading.config import GENERATION_KEYS, IRRELEVANT_KEYS, Config
-from export.checkpoints.reading.sentence_transformers import declared_task
+from export.checkpoints.reading.sentence_transformers import MODULES_FILE, declared_task
 from export.errors import CheckpointError
 from export.plan import Source
 
@@ -114,16 +114,20 @@ class Family(ABC, Generic[C]):
             if requested not in self.tasks:
                 raise CheckpointError(f"--task: {self.model_type} serves {', '.join(self.tasks)}, given {requested}")
             return requested
+        declared, listed = declared_task(checkpoint), ", ".join(self.tasks)
+        if declared and declared not in self.tasks:
+            raise CheckpointError(
+                f"{MODULES_FILE}: is of a model for {declared}, for which {self.model_type} is not read; "
+                f"add --task, one of {listed}, to export it for another"
+            )
         if len(self.tasks) == 1:
             return self.tasks[0]
-        if (declared := declared_task(checkpoint)) in self.tasks:
+        if declared:
             return declared
         for architecture in named_in(checkpoint.config):
             if task := task_of(architecture, self.tasks):
                 return task
-        raise CheckpointError(
-            f"{CONFIG}: architectures do not say what for; add --task, one of {', '.join(self.tasks)}"
-        )
+        raise CheckpointError(f"{CONFIG}: architectures do not say what for; add --task, one of {listed}")
 
     def fill(
         self, module: M, checkpoint: Checkpoint, config: C, task: Task, more: Names = MappingProxyType({})

@@ -118,10 +118,14 @@ def _pieces(
     name: str, tensor: Tensor, ours: tuple[str, ...], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Tensor]:
     """Cut a tensor into our parameters, each in the parameter's shape if they differ only by axes of length 1."""
-    if len(ours) > 1 and (not tensor.ndim or len(tensor) % len(ours)):
+    rows = [shapes[target][0] for target in ours if len(shapes.get(target, ()))]
+    fits = (
+        tensor.ndim and len(rows) == len(ours) and sum(rows) == len(tensor)
+    )  # there are fewer heads of keys, at times
+    if len(ours) > 1 and not fits and (not tensor.ndim or len(tensor) % len(ours)):
         raise CheckpointError(f"weights: {name} must be {len(ours)} tensors joined, given {list(tensor.shape)}")
     pieces = {}
-    for target, piece in zip(ours, tensor.chunk(len(ours)), strict=True):
+    for target, piece in zip(ours, tensor.split_with_sizes(rows) if fits else tensor.chunk(len(ours)), strict=True):
         shape = shapes.get(target, piece.shape)
         same = _squeezed(piece.shape) == _squeezed(shape)
         pieces[target] = (piece.reshape(shape) if same else piece).contiguous()

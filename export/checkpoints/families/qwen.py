@@ -3,8 +3,7 @@
 from typing import Any, Literal
 
 from export.checkpoints.building.decoder_family import DecoderFamily
-from export.checkpoints.building.decoder_keys import BLOCK, FREQUENCIES, NAMES, LlamaKeys, WindowKeys
-from export.checkpoints.building.tensor_names import Names
+from export.checkpoints.building.decoder_keys import FREQUENCIES, HEAD_NORMS, NAMES, LlamaKeys, WindowKeys
 from export.checkpoints.reading.config import Size
 from model.architectures.gpt_variants import LlamaConfig
 
@@ -43,9 +42,6 @@ class QwenFamily(DecoderFamily[Qwen2Keys]):
         return LlamaConfig(**config.common, **config.windows, **config.own)
 
 
-HEAD_NORMS: Names = {
-    f"layers.{{}}.self_attn.{one[0]}_norm": f"{BLOCK}.attention.{one}_norm" for one in ("query", "key")
-}
 QWEN2 = QwenFamily("qwen2", Qwen2Keys, NAMES, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES)
 QWEN3 = QwenFamily(
     "qwen3", Qwen3Keys, {**NAMES, **HEAD_NORMS}, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES

@@ -87,5 +87,6 @@ def test_the_defaults_of_a_configuration_are_those_of_the_reference_library(name
         assert len(ours) > 6
         for field, default in ours.items():
             wanted = getattr(config, field)
-            wanted = ACTIVATIONS.get(wanted, wanted) if field in ("activation_function", "hidden_act") else wanted
+            activates = field in ("activation_function", "hidden_act", "hidden_activation")
+            wanted = ACTIVATIONS.get(wanted, wanted) if activates else wanted
             assert default == (tuple(wanted) if isinstance(wanted, list) else wanted), field

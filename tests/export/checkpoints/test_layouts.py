@@ -465,6 +465,36 @@ DECLARATIONS = {
 }
 
 
+def test_a_decoder_that_embeds_is_refused_unless_it_shall_continue_texts(saved):
+    folder = saved("qwen3")
+    (folder / "modules.json").write_text(json.dumps([{"type": "x.Transformer", "path": ""}]))
+    words = r"modules.json: is of a model for feature-extraction, for which qwen3 is not read; add --task, "
+    with pytest.raises(CheckpointError, match=words):
+        source_of(folder)
+    assert source_of(folder, task="text-generation").task == "text-generation"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "words"),
+    [
+        ("llama", "rope_scaling", {"type": "dynamic", "factor": 2.0}, "rope_scaling: Input tag 'dynamic'"),
+        ("llama", "rope_interleaved", True, "rope_interleaved: Input should be False"),
+        ("qwen2", "use_mrope", True, "use_mrope: Input should be False"),
+        ("qwen2", "layer_types", ["full_attention"], "layer_types must be of 2 layers, given 1"),
+        ("smollm3", "no_rope_layers", [1], "no_rope_layers must be of 4 layers, given 1"),
+        ("phi3", "rope_scaling", {"type": "longrope"}, "rope_scaling.rope_type: Input should be 'default'"),
+        ("gemma3", "final_logit_softcapping", 30.0, "final_logit_softcapping: Input should be null"),
+        ("gemma3", "use_bidirectional_attention", True, "use_bidirectional_attention: Input should be False"),
+        ("mistral", "num_key_value_heads", 3, "heads must be a multiple of key heads, given 4 and 3"),
+    ],
+)
+def test_what_a_decoder_does_not_compute_is_refused_by_name(saved, name, key, value, words):
+    folder = saved(name)
+    configured(**{key: value})(folder)
+    with pytest.raises(CheckpointError, match=words):
+        source_of(folder)
+
+
 @pytest.mark.parametrize("declare", DECLARATIONS)
 def test_a_cross_encoder_s_activation_is_read_wherever_it_is_declared(saved, declare):
     folder = saved("bert")

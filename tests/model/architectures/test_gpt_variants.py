@@ -8,10 +8,18 @@ import torch
 from torch import nn
 
 from model.architectures.gpt import gpt
-from model.architectures.gpt_variants import LlamaConfig
+from model.architectures.gpt_variants import GemmaConfig, LlamaConfig, NeoXConfig, Olmo2Config
 from model.parts.positions import Rotary
 from model.parts.stretch import Llama3
-from tests.samples.attention_reference import assert_same, linear, sharpen, softmax, weights_of
+from tests.samples.attention_reference import (
+    assert_same,
+    gelu,
+    layer_norm,
+    linear,
+    sharpen,
+    softmax,
+    weights_of,
+)
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2], [6, 5, 3, 5, 8, 9, 7]])
 SIZES = {"length": 12, "width": 8, "layers": 3, "heads": 4, "hidden": 12, "epsilon": 0.1}
@@ -21,7 +29,15 @@ CONFIGS = {
     "biases": replace(LLAMA, bias=True, output_bias=True, gate_bias=True, key_heads=1, head=None),
     "normed heads": replace(LLAMA, heads_normed=True, stretch=Llama3(4.0, length=8)),
     "windows": replace(LLAMA, near=(0, 2), window=3, still=(1, 2)),
-}
+    "a share turned": replace(LLAMA, turned=4, scale=1.5),
+    "olmo2": Olmo2Config(13, **SIZES, key_heads=2, theta=30.0, head=6),
+    "neox": NeoXConfig(13, **SIZES, theta=30.0, head=6, turned=2, activation="gelu", bias=True, output_bias=True),
+    "neox, one after the other": NeoXConfig(13, **SIZES, theta=30.0, head=6, activation="gelu", beside=False),
+    "gemma": GemmaConfig(
+        13, **SIZES, key_heads=2, theta=900.0, local_theta=30.0, head=6, near=(0, 2), window=3, heads_normed=True,
+        scale=8**0.5, activation="gelu",
+    ),
+}  # fmt: skip
 
 
 def made(name):
@@ -34,16 +50,18 @@ def rms(w, name, x, epsilon=0.1):
 
 
 def turned(x, angles):
-    """Turn x (batch, token, width of a head), its halves as complex numbers; angles (token, pair)."""
-    half = x.shape[-1] // 2
-    pairs = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
-    return np.concatenate((pairs.real, pairs.imag), -1)
+    """Turn the first entries of x (batch, token, width of a head) as complex numbers; angles (token, pair)."""
+    half = angles.shape[1]
+    pairs = (x[..., :half] + 1j * x[..., half : 2 * half]) * np.exp(1j * angles)
+    return np.concatenate((pairs.real, pairs.imag, x[..., 2 * half :]), -1)
 
 
 def heads_of(w, path, config, x, layer, angles):
     """Return what attention adds and its maps: of each head, whose key and value serve others, too."""
     width, share = config.head_width, config.heads // (config.key_heads or config.heads)
     query, key, value = (linear(w, f"{path}.{part}", x) for part in ("query", "key", "value"))
+    if isinstance(config, Olmo2Config):
+        query, key = rms(w, f"{path}.query_norm.norm", query), rms(w, f"{path}.key_norm.norm", key)
     away = np.subtract.outer(np.arange(7), np.arange(7))
     seen = (away >= 0) & (away < (config.window if layer in config.near else 99))
     mixed, maps = [], []
@@ -59,22 +77,40 @@ def heads_of(w, path, config, x, layer, angles):
     return linear(w, f"{path}.output", np.concatenate(mixed, -1)), np.stack(maps, 1)
 
 
+def fed(w, path, config, x):
+    """Return what the feed-forward adds."""
+    if isinstance(config, NeoXConfig):
+        return linear(w, f"{path}.2", gelu(linear(w, f"{path}.0", x)))
+    gate = linear(w, f"{path}.gate", x)
+    opened = gelu(gate) if config.activation == "gelu" else gate / (1 + np.exp(-gate))
+    return linear(w, f"{path}.output", opened * linear(w, f"{path}.up", x))
+
+
 def reference(w, config):
-    """Return logits and maps: Touvron et al. 2023, section 2.2, written out."""
-    frequencies = Rotary(config.head_width, config.theta, config.stretch).frequencies.numpy().astype(np.float64)
-    angles = np.arange(7)[:, None] * frequencies
-    x, maps = w["module.embed.tokens.weight"][TOKENS], []
+    """Return logits and maps, as the papers of each configuration write them."""
+    own = layer_norm if isinstance(config, NeoXConfig) else rms
+
+    def norm(name, x):
+        return own(w, name, x, 0.1)
+
+    x, maps = w["module.embed.tokens.weight"][TOKENS] * config.scale, []
     for layer in range(config.layers):
+        theta = config.local_theta if isinstance(config, GemmaConfig) and layer in config.near else config.theta
+        frequencies = Rotary(config.turned or config.head_width, theta, config.stretch).frequencies.numpy()
+        angles = np.arange(7)[:, None] * frequencies.astype(np.float64)
         path = f"module.decoder.blocks.{layer}"
-        added, found = heads_of(w, f"{path}.attention", config, rms(w, f"{path}.attention_norm", x), layer, angles)
-        x = x + added
-        y = rms(w, f"{path}.feed_forward_norm", x)
-        gate = linear(w, f"{path}.feed_forward.gate", y)
-        x = x + linear(
-            w, f"{path}.feed_forward.output", gate / (1 + np.exp(-gate)) * linear(w, f"{path}.feed_forward.up", y)
-        )
+        behind = isinstance(config, Olmo2Config)  # where norms stand
+        y = x if behind else norm(f"{path}.attention_norm", x)
+        added, found = heads_of(w, f"{path}.attention", config, y, layer, angles)
+        if behind or isinstance(config, GemmaConfig):
+            added = norm(f"{path}.attention_{'norm' if behind else 'scale'}", added)
+        read = x if getattr(config, "beside", False) else x + added
+        y = fed(w, f"{path}.feed_forward", config, read if behind else norm(f"{path}.feed_forward_norm", read))
+        if behind or isinstance(config, GemmaConfig):
+            y = norm(f"{path}.feed_forward_{'norm' if behind else 'scale'}", y)
+        x = x + added + y
         maps.append(found)
-    return linear(w, "module.head", rms(w, "module.decoder.norm", x)), maps
+    return linear(w, "module.head", norm("module.decoder.norm", x)), maps
 
 
 @pytest.mark.parametrize("name", CONFIGS)

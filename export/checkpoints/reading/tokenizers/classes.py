@@ -108,7 +108,10 @@ CLASSES: Mapping[str, TokenizerClass] = {
     "SiglipTokenizer": _pieces(pieces.SIGLIP, "siglip", specials=T5_SPECIALS | {"pad_token": "</s>"}, typed=False),
     "WhisperTokenizer": TokenizerClass(splits="as saved", typed=False),
     **dict.fromkeys(
-        ("PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer", "Qwen2Tokenizer"),
+        (
+            *("PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer", "Qwen2Tokenizer"),
+            *("GPTNeoXTokenizer", "GemmaTokenizer"),
+        ),
         TokenizerClass(splits="as saved", typed=False),
     ),
 }
