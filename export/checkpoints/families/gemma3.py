@@ -77,15 +77,10 @@ class GemmaFamily(DecoderFamily[Config]):
 
 
 OWN = {
+    **NAMES,
+    **HEAD_NORMS,
     "layers.{}.post_attention_layernorm": f"{BLOCK}.attention_scale",
     "layers.{}.pre_feedforward_layernorm": f"{BLOCK}.feed_forward_norm",
     "layers.{}.post_feedforward_layernorm": f"{BLOCK}.feed_forward_scale",
 }
-GEMMA3 = GemmaFamily(
-    "gemma3_text",
-    Config,
-    {**NAMES, **HEAD_NORMS, **OWN},
-    heads={"text-generation": {}},
-    prefix="model.",
-    unused=FREQUENCIES,
-)
+GEMMA3 = GemmaFamily("gemma3_text", Config, OWN, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES)
