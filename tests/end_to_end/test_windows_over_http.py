@@ -283,7 +283,7 @@ def test_a_comparison_is_of_the_last_stage_that_shows_the_patches_of_the_first(c
         return evaluation["compare"] if "compare" in evaluation else evaluation["curves"]
 
     compared = {one["method"]: one["deletion"] for one in curves(evaluate="compare")}
-    assert set(compared) == {"raw", "norm", "rollout", "relevance", "libra", "integrated", "random"}
+    assert set(compared) == {"raw", "norm", "rollout", "relevance", "libra", "integrated", "saliency", "random"}
     for method, kind in (("rollout", "stage2"), ("relevance", "stage2"), ("raw", "stage1")):
         (own,) = curves(method=method, kind=kind, evaluate="deletion")
         assert compared[method]["probabilities"] == own["probabilities"]

@@ -42,7 +42,7 @@ class Config(LlamaSizes):
     rope_theta: Base = 1_000_000.0
     rope_local_base_freq: Base = 10_000.0
     rope_scaling: Angles | None = None
-    rope_parameters: AnglesOfLayers = AnglesOfLayers()
+    rope_parameters: AnglesOfLayers | None = None
     final_logit_softcapping: None = None
     attn_logit_softcapping: None = None
     use_bidirectional_attention: Literal[False] = False
@@ -55,8 +55,8 @@ class GemmaFamily(DecoderFamily[Config]):
         """Return the definition's sizes."""
         layers, every = config.num_hidden_layers, config.sliding_window_pattern
         usual = [NEAR if (layer + 1) % every else WHOLE for layer in range(layers)]
-        local, bias = config.rope_parameters.sliding_attention or Usual(), config.attention_bias
-        angles = config.rope_scaling or config.rope_parameters.full_attention or Usual()
+        own, bias = config.rope_parameters or AnglesOfLayers(), config.attention_bias
+        local, angles = own.sliding_attention or Usual(), config.rope_scaling or own.full_attention or Usual()
         return GemmaConfig(
             **config.with_angles(angles, config.rope_theta),
             **near_layers(config.layer_types or usual, layers, config.sliding_window),
