@@ -3454,7 +3454,7 @@ sure: generated && !merged && !some && !pool ? written.map(({ log_probability })
 
 
 function aboutOf(rows, mask, about) {
-if (rows[0].node !== undefined) return null
+if (rows[0]?.node !== undefined) return null
 return mask ? Math.max(rows.findIndex(({ text }) => text.includes(mask)), 0) : about
 }
 

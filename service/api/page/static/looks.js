@@ -127,7 +127,7 @@ export function textLook(attention, kind, {
 
 /** Return the row that an answer is about: the mask's; none of nodes where there is no virtual one. */
 function aboutOf(rows, mask, about) {
-  if (rows[0].node !== undefined) return null
+  if (rows[0]?.node !== undefined) return null
   return mask ? Math.max(rows.findIndex(({ text }) => text.includes(mask)), 0) : about
 }
 
