@@ -163,18 +163,21 @@ async def test_a_stream_joins_only_where_it_has_room_to_its_end_since_it_cannot_
 
 async def test_a_client_leaves_rows_to_others(dates, monkeypatch):
     """Of eight rows one client has seven, whatever it asks for, so that another one need not wait for any to end."""
-    together, ended = [], []
+    together, ended, begun, here = [], [], asyncio.Event(), asyncio.get_running_loop()
+
+    def noting(cache, tokens, *_):
+        together.append(len(tokens))
+        here.call_soon_threadsafe(begun.set)
 
     async def ask(client, number):
         text = dates.inputs.text_input(TEXTS[number % len(TEXTS)])
         await dates.generate(text, GenerateOptions(), caller=Caller(client, number))
         ended.append(client)
 
-    note_steps(monkeypatch, lambda cache, tokens, *_: together.append(len(tokens)))
+    note_steps(monkeypatch, noting)
     async with decode_loop(dates, rows=8):
         flood = [asyncio.create_task(ask("flood", number)) for number in range(20)]
-        while not together:  # until some of it runs
-            await asyncio.sleep(0)
+        await begun.wait()
         await ask("other", 0)
         assert ended.index("other") <= 14, "of those that were begun before it, and of a few that end with it"
         await asyncio.gather(*flood)
