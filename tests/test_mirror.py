@@ -215,7 +215,6 @@ TESTED_ELSEWHERE = {
     "service/process/serving.py": "tests/service/process/test_start.py",
     "service/store/__init__.py": "tests/service/store/test_open_store.py",
     "service/telemetry/__init__.py": "tests/service/telemetry/test_tracing.py",
-    "service/telemetry/metrics.py": "tests/end_to_end/test_http_interface.py",
     "train/__main__.py": "tests/train/test_main.py",
     "train/data/written_dates/combinators.py": "tests/train/data/test_written_dates.py",
     "train/data/written_dates/dressings.py": "tests/train/data/test_written_dates.py",

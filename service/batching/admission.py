@@ -151,6 +151,11 @@ class Budget(Bound):
         self._least = _Least()
         """The seconds that a unit of cost took in the fastest run."""
 
+    @property
+    def queue(self) -> str:
+        """What metrics call it: its name without `queue of`."""
+        return self.name.removeprefix("queue of ")
+
     @contextlib.contextmanager
     def permit(self, cost: int, caller: Caller = NOBODY, inputs: int = 1) -> Iterator[None]:
         """Hold `cost` for the length of a block, for the caller's client. Raises Busy and TooLarge as `take` does.

@@ -96,9 +96,10 @@ class Lane(Generic[T, R]):
         self._budget = budget
         self.rate = Rate()
         self._metrics = metrics
-        self._queue_seconds = metrics.queue_seconds.labels(name)
-        self._run_seconds = metrics.run_seconds.labels(name)
-        self._batch_size = metrics.batch_size.labels(name)
+        self._labels = model, _ = name.split("/")  # and a role
+        self._queue_seconds = metrics.queue_seconds.labels(model, budget.queue)
+        self._run_seconds = metrics.run_seconds.labels(*self._labels)
+        self._batch_items = metrics.batch_items.labels(*self._labels)
         self._cores = cores
         self._tracer = tracer
         self.failures = 0
@@ -198,7 +199,7 @@ class Lane(Generic[T, R]):
         try:
             seconds = time.monotonic() - batch.start
             self._run_seconds.observe(seconds)
-            self._batch_size.observe(len(batch.waiting))
+            self._batch_items.inc(len(batch.waiting))
             self._tracer.ran(self.name, batch.waiting, batch.start, failed=error is not None)
             if results is not None:
                 # others run beside it
@@ -257,14 +258,14 @@ class Lane(Generic[T, R]):
     def _note_failure(self, batch: Batch[T, R], error: Exception) -> None:
         if not batch.unwanted:
             self.failures += 1
-            self._metrics.faults.labels(self.name, kind_of(error)).inc()
+            self._metrics.faults.labels(*self._labels, kind_of(error)).inc()
             log.error("batch failed", lane=self.name, size=len(batch.waiting), exc_info=error)
 
     def _answer(self, batch: Sequence[Waiting[T, R]], results: Sequence[R | Refusal]) -> None:
         self.failures = self.failures + 1 if all(isinstance(result, Broken) for result in results) else 0
         for waiting, result in zip(batch, results, strict=True):
             if isinstance(result, Broken):
-                self._metrics.faults.labels(self.name, "not_finite").inc()
+                self._metrics.faults.labels(*self._labels, "not_finite").inc()
                 log.error("answer is not finite", lane=self.name)
             if waiting.future.done():
                 self._metrics.cancelled.labels("running").inc()

@@ -110,11 +110,11 @@ class DecodeLoop:
     ) -> None:
         self._encode, self._decode = encode, decode
         self._device, self._settings, self._budget = device, settings, budget
-        self._metrics, self._tracer = metrics, tracer
-        self._name = decode.name
-        self._run_seconds = metrics.run_seconds.labels(self._name)
-        self._batch_size = metrics.batch_size.labels(self._name)
-        model = self._name.partition("/")[0]
+        self._metrics, self._tracer, self._name = metrics, tracer, decode.name
+        self._labels = model, _ = self._name.split("/")  # and a role
+        self._run_seconds = metrics.run_seconds.labels(*self._labels)
+        self._batch_items = metrics.batch_items.labels(*self._labels)
+        self._queue_seconds = metrics.queue_seconds.labels(model, budget.queue)
         self._generated = metrics.generated.labels(model)
         self._first_token_seconds = metrics.first_token_seconds.labels(model)
         # of the bound on tokens that run: others may run beside it
@@ -211,7 +211,7 @@ class DecodeLoop:
                 else:
                     self._fail(job, error)
             if wanted and len(jobs) > 1:
-                log.warning("a batch failed, its targets begin anew", model=self._name, size=len(jobs), exc_info=raised)
+                log.warning("a batch failed, its targets begin anew", lane=self._name, size=len(jobs), exc_info=raised)
         else:
             self._budget.spent(cost, (time.monotonic() - start) * turn.part)  # others run beside it
 
@@ -245,7 +245,7 @@ class DecodeLoop:
             longest = max(longest, job.size)
             if joining and longest * (len(joining) + 1) > most:
                 break
-            self._metrics.queue_seconds.labels(self._name).observe(time.monotonic() - job.since)
+            self._queue_seconds.observe(time.monotonic() - job.since)
             joining.append(job)
             clients.add(job.caller.client)
         self._waiting.take(joining)
@@ -310,7 +310,7 @@ class DecodeLoop:
             start = time.monotonic()
             taken += self._step()
             self._run_seconds.observe(time.monotonic() - start)
-            self._batch_size.observe(len(self._running))
+            self._batch_items.inc(len(self._running))
             must_report = any(job.ended or job.grew for job in self._running)
             if must_report or self._waiting or self._cache.full or self._stopping:
                 return taken
@@ -384,8 +384,8 @@ class DecodeLoop:
         if job.future.done():
             return
         self.failures += 1
-        self._metrics.faults.labels(self._name, kind_of(error)).inc()
-        log.error("decoding failed", model=self._name, exc_info=error)
+        self._metrics.faults.labels(*self._labels, kind_of(error)).inc()
+        log.error("decoding failed", lane=self._name, exc_info=error)
         failure = error if isinstance(error, Refusal) else RuntimeError(f"{self._name}: decoding failed")
         job.future.set_exception(failure)
 

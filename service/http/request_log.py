@@ -43,6 +43,7 @@ class RequestLog:
         self.tracer = tracer
         self.draining = draining
         # there are few of them, and to find one by its labels takes longer than to count
+        self._received, self._sent = cache(metrics.request_bytes.labels), cache(metrics.answer_bytes.labels)
         self._requests, self._seconds = cache(metrics.requests.labels), cache(metrics.request_seconds.labels)
         self._model_requests = cache(metrics.model_requests.labels)
         self._model_seconds = cache(metrics.model_request_seconds.labels)
@@ -105,6 +106,8 @@ class RequestLog:
         route = getattr(scope.get("route"), "path", "other")
         self._requests(route, exchange.method, str(exchange.status)).inc()
         self._seconds(route).observe(seconds)
+        self._received(route).inc(exchange.bytes_received)
+        self._sent(route).inc(exchange.bytes_sent)
         if exchange.model:
             self._model_requests(exchange.model, str(exchange.status)).inc()
             self._model_seconds(exchange.model).observe(seconds)

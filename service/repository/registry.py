@@ -10,7 +10,7 @@ import structlog
 
 from contract.artifact import ArtifactError, find_versions
 from contract.names import listed
-from service.batching.admission import Backlog
+from service.batching.admission import Backlog, Budget
 from service.errors import Conflict, DeviceFull, Unacceptable
 from service.repository.loading.load import LOAD_ERRORS, load_one, log_refused, public_reason, with_partner
 from service.repository.loading.trial_load import Trial, drop_shared_copies
@@ -22,7 +22,7 @@ from service.runtime.providers import PROVIDERS
 from service.runtime.runtime_errors import SessionError
 from service.runtime.session import choose_device
 from service.settings import Settings
-from service.telemetry.metrics import Metrics
+from service.telemetry.metrics import Metrics, Queue, forget
 from service.telemetry.tracing import SILENT, Tracer
 
 GIVE_BACK_SECONDS = 1.0
@@ -130,9 +130,8 @@ class Registry(Mapping[str, ServedModel]):
     def show_queues(self) -> None:
         """Set the gauges of what the queues hold."""
         for served in self.values():
-            for queue, budget in served.budgets.items():
-                self._metrics.queue_cost.labels(queue).set(budget.held)
-                self._metrics.queue_limit.labels(queue).set(budget.room)
+            for queue, budget in _queues(self._metrics, served):
+                queue.show(budget.held, budget.room, served.manifest.name)
 
     async def reload(self) -> list[dict[str, str]]:
         """Read the folder of artifacts again; return the outcome for each model.
@@ -301,24 +300,28 @@ class Registry(Mapping[str, ServedModel]):
         """Serve a model under its name."""
         manifest, metrics = served.manifest, self._metrics
         if old := self._served.get(manifest.name):
-            metrics.forget(metrics.model_info, *_info(old))
+            forget(metrics.model_info, *_info(old))
         self._served[manifest.name] = served
         metrics.model_info.labels(*_info(served)).set(1)
-        for queue, budget in served.budgets.items():
-            metrics.queue_limit.labels(queue).set(budget.limit)
+        for queue, budget in _queues(self._metrics, served):
+            queue.show(budget.held, budget.limit, manifest.name)
 
     def _forget(self, *names: str) -> list[dict[str, str]]:
         """Stop serving models under their names; they answer their last requests. Return the outcomes."""
         outcomes, metrics = [], self._metrics
         for served in [self._served.pop(name) for name in names if name in self._served]:
-            metrics.forget(metrics.model_info, *_info(served))
-            for queue in served.budgets:
-                metrics.forget(metrics.queue_cost, queue)
-                metrics.forget(metrics.queue_limit, queue)
+            forget(metrics.model_info, *_info(served))
+            for queue, _ in _queues(self._metrics, served):
+                queue.forget(served.manifest.name)
             self._loops.retire(served)
             manifest = served.manifest
             outcomes.append({"model": manifest.name, "version": manifest.version, "outcome": "removed"})
         return outcomes
+
+
+def _queues(metrics: Metrics, served: ServedModel) -> tuple[tuple[Queue, Budget], ...]:
+    """Return the gauges of a model's queues, each with what bounds it."""
+    return (metrics.queue_tokens, served.prediction_budget), (metrics.queue_map_bytes, served.attention_budget)
 
 
 def _state(

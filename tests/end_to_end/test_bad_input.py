@@ -384,22 +384,23 @@ def test_paths_and_methods_that_are_not_served_are_problems_too(client, method, 
     assert answer.json()["detail"] == said
 
 
-def runs(client, lane):
+def runs(client, model, role):
     """Return how many batches a lane has run."""
-    found = re.search(rf'^regard_run_seconds_count{{lane="{lane}"}} (\S+)', client.get("/metrics").text, re.MULTILINE)
+    labels = rf'{{model="{model}",role="{role}"}}'
+    found = re.search(rf"^regard_run_seconds_count{labels} (\S+)", client.get("/metrics").text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
 def test_an_answer_past_the_limit_is_refused_with_its_size_before_anything_runs(client):
     files = [("image", SEVEN)] * 32
     options = {"attention": "raw", "layers": "all", "heads": "all", "queries": "all"}
-    before = runs(client, "digits/attention")
+    before = runs(client, "digits", "attention")
     answer = client.post(CLASSIFY, files=files, params=options)
     assert answer.status_code == 413
     assert "attention: at most 8388608 bytes an answer, this one would have 1" in answer.json()["detail"]
-    assert runs(client, "digits/attention") == before
+    assert runs(client, "digits", "attention") == before
     assert client.post(CLASSIFY, files=files[:4], params=options).status_code == 200
-    assert runs(client, "digits/attention") > before
+    assert runs(client, "digits", "attention") > before
 
 
 def test_a_body_that_grows_past_the_limit_without_announcing_it_is_refused(client):

@@ -50,8 +50,8 @@ def test_images_are_refused_at_once_when_too_many_pixels_wait(light, monkeypatch
                     assert answer.json()["detail"].startswith("pixels of images: at most 1000000 may wait, given ")
                 metrics = client.app.state.regard.metrics
                 pool.show_queue()
-                assert b'regard_queue_cost{queue="images"} 1e+06' in metrics.text()
-                assert b'regard_queue_cost_limit{queue="images"} 1e+06' in metrics.text()
+                assert b"regard_queue_pixels 1e+06" in metrics.text()
+                assert b"regard_queue_pixels_limit 1e+06" in metrics.text()
         assert client.post(f"{CLASSIFY}?top_k=1", content=SEVEN, headers=PNG).status_code == 200
         drawn = client.post("/v1/models/digits/attention?format=png", content=SEVEN, headers=PNG)
         assert drawn.status_code == 200

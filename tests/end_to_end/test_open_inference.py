@@ -225,7 +225,7 @@ def test_only_the_kind_that_is_named_is_computed(client):
 def test_attention_costs_nothing_unless_it_is_named(client):
     def held():
         lines = client.get("/metrics").text.splitlines()
-        return [one for one in lines if one.startswith("regard_batch_size_count") and "attention" in one]
+        return [one for one in lines if one.startswith("regard_batch_items_total") and "attention" in one]
 
     before = held()
     infer(client, "digits", tensor(*encoded([SEVEN]), name="image"))

@@ -178,7 +178,8 @@ def _runs(replica: Replica) -> dict[str, tuple[float, float]]:
     families = {family.name: family for family in replica.metrics()}
     found: dict[str, dict[str, float]] = {}
     for sample in families["regard_run_seconds"].samples:
-        found.setdefault(sample.labels["lane"], {})[sample.name.rpartition("_")[2]] = sample.value
+        lane = f"{sample.labels['model']}/{sample.labels['role']}"
+        found.setdefault(lane, {})[sample.name.rpartition("_")[2]] = sample.value
     return {lane: (values.get("count", 0), values.get("sum", 0)) for lane, values in found.items()}
 
 

@@ -24,8 +24,8 @@ from tests.rigs.report import Verdict
 CLIENTS = 16
 KEPT = 200
 """Requests that the service keeps for later attention: few, so that they are all there after a tenth of a run."""
-LEARNED = "regard_queue_cost_limit"
-"""A gauge that follows how quick the work was, and need not be what it was."""
+LEARNED = ("regard_queue_tokens_limit", "regard_queue_map_bytes_limit", "regard_queue_pixels_limit")
+"""Gauges that follow how quick the work was, and need not be what they were."""
 MOST_BYTES = 10 << 20
 MOST_SHARE = 0.01
 

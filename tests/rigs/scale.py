@@ -172,7 +172,7 @@ def _cost(replica: Replica, apart: Apart) -> int:
     asking = apart.submit(_closed, replica.port, 1, 2.0)
     held = [0.0]
     while not asking.done():
-        held += [value for name, value in replica.gauges().items() if "/predictions" in name and "cost[" in name]
+        held += [value for name, value in replica.gauges().items() if name.startswith("regard_queue_tokens[")]
     return max(int(max(held)), 1)
 
 

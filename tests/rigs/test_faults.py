@@ -249,8 +249,7 @@ def test_3_05_a_run_that_does_not_end_does_not_keep_the_service_from_stopping(st
 @pytest.mark.slow
 def test_3_06_what_clients_that_have_left_were_waiting_for_is_not_run(replica):
     many = 100
-    lane = f"{NAME}/predict"
-    before = replica.counted("regard_batch_size_sum", lane=lane)
+    before = replica.counted("regard_batch_items_total", model=NAME, role="predict")
 
     async def leave():
         connections = [await Connection.open(replica.port) for _ in range(many)]
@@ -272,7 +271,7 @@ def test_3_06_what_clients_that_have_left_were_waiting_for_is_not_run(replica):
         time.sleep(0.05)
     assert held == 1, "of which this question is one"
     assert label(ask(replica, scan(3)))["index"] == 3
-    run = replica.counted("regard_batch_size_sum", lane=lane) - before
+    run = replica.counted("regard_batch_items_total", model=NAME, role="predict") - before
     assert run - len(images) - 1 <= many / 10
 
 

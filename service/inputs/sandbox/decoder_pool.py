@@ -62,8 +62,6 @@ PIXELS_PER_IMAGE = 1 << 18
 """What an image costs beside its pixels. A small one takes about as long as this number of pixels of a large one."""
 PIXELS_PER_SAMPLE = 16
 """What a sample of a sound costs, in pixels: half a minute at another rate takes as long as a photograph."""
-QUEUE = "images"
-"""The name of the pool's queue in metrics."""
 
 log = structlog.get_logger()
 
@@ -155,8 +153,7 @@ class DecoderPool:
     def show_queue(self) -> None:
         """Set the gauge of what the queue holds."""
         if self._started:
-            self._metrics.queue_cost.labels(QUEUE).set(self.budget.held)
-            self._metrics.queue_limit.labels(QUEUE).set(self.budget.room)
+            self._metrics.queue_pixels.show(self.budget.held, self.budget.room)
 
     def request(self, files: Sequence[bytes], own: int | None = None, sound: SoundRule | None = None) -> FileRequest:
         """Return the files of a request, none of which is decoded yet. It is about `own` of them, by default all.

@@ -147,12 +147,6 @@ class ServedModel(Paired):
         return next(iter(self.sessions.values())).provider
 
     @property
-    def budgets(self) -> dict[str, Budget]:
-        """The bounds of its queues by name."""
-        name = self.manifest.name
-        return {f"{name}/predictions": self.prediction_budget, f"{name}/attention": self.attention_budget}
-
-    @property
     def ready(self) -> bool:
         """True if it can run, and its partner too, as far as is known."""
         return all(one.state == "ready" for one in self.together)
@@ -164,7 +158,7 @@ class ServedModel(Paired):
 
     def start(self, device: Device, backlog: Backlog, metrics: Metrics, tracer: Tracer) -> None:
         """Make the lanes, on a device, whose backlog the queues are a part of."""
-        for budget in self.budgets.values():
+        for budget in (self.prediction_budget, self.attention_budget):
             budget.backlog = backlog
         limit, name = self.settings.batch_map_bytes, self.manifest.name
         gradient_limit = max(limit // GRADIENT_DIVISOR, 1)

@@ -36,7 +36,7 @@ class Recorder:
 async def working_lane(limit=100, run=None, cores=1, **more):
     """Give a lane, and what runs its batches: a recorder unless another is given."""
     recorder, device = run or Recorder(), Device(cores)
-    lane = Lane("toy", device, recorder, limit, Budget("toy", 1000), Metrics(), **more)
+    lane = Lane("toy/predict", device, recorder, limit, Budget("toy", 1000), Metrics(), **more)
     try:
         async with asyncio.timeout(10):
             yield lane, recorder
@@ -141,7 +141,7 @@ async def test_one_bad_item_of_a_batch_fails_alone():
     async with working_lane(run=lambda items: run(recorder(items) and items)) as (lane, _):
         first, second, third = await while_busy(lane, recorder, *(lane.submit(item, 1) for item in (1, 2, 3)))
         assert (first, third) == (10, 30)
-        assert str(second) == "toy: the batch failed"
+        assert str(second) == "toy/predict: the batch failed"
     assert recorder.batches == [[0], [1, 2, 3], [1], [2], [3]]
 
 
@@ -154,7 +154,7 @@ async def test_a_result_that_is_a_refusal_fails_that_item_alone():
         good, bad = await while_busy(lane, recorder, lane.submit(1, 1), lane.submit(2, 1))
         assert good == 1
         assert isinstance(bad, Broken)
-        assert lane._metrics.faults.labels("toy", "not_finite")._value.get() == 1
+        assert lane._metrics.faults.labels("toy", "predict", "not_finite")._value.get() == 1
 
 
 async def test_out_of_memory_makes_batches_smaller():
@@ -209,10 +209,10 @@ async def test_a_failed_batch_is_answered_and_the_next_one_runs(error, cause):
         return items
 
     async with working_lane(run=run) as (lane, _):
-        with pytest.raises(RuntimeError, match=r"^toy: the batch failed$"):
+        with pytest.raises(RuntimeError, match=r"^toy/predict: the batch failed$"):
             await lane.submit(1, 1)
         assert await lane.submit(2, 1) == 2
-        assert lane._metrics.faults.labels("toy", cause)._value.get() == 1
+        assert lane._metrics.faults.labels("toy", "predict", cause)._value.get() == 1
 
 
 class Stoppable:
@@ -245,7 +245,7 @@ async def test_a_batch_that_nobody_waits_for_is_stopped_and_the_next_one_runs():
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(lane.submit(1, 1), 0.1)
         assert await asyncio.wait_for(lane.submit(2, 1), 3) == 2
-        assert lane._metrics.faults.labels("toy", "exception")._value.get() == 0
+        assert lane._metrics.faults.labels("toy", "predict", "exception")._value.get() == 0
 
 
 async def test_of_two_batches_beside_one_another_the_one_that_nobody_waits_for_is_stopped():
@@ -366,12 +366,12 @@ async def test_lanes_take_turns_and_run_at_most_one_batch_a_core(cores):
         return items
 
     device = Device(cores)
-    lanes = [Lane(name, device, run, 10, Budget(name, 100), Metrics()) for name in ("a", "b")]
+    lanes = [Lane(name, device, run, 10, Budget(name, 100), Metrics()) for name in ("a/predict", "b/predict")]
     work = [lane.submit((lane.name, item), 1, bucket=item) for lane in lanes for item in range(10)]
     await asyncio.wait_for(asyncio.gather(*work), 10)
     device.close()
     assert most == cores
-    assert abs(order[:10].count("a") - 5) <= 1
+    assert abs(order[:10].count("a/predict") - 5) <= 1
 
 
 async def test_a_batch_of_several_cores_runs_alone_and_is_not_passed_by():
@@ -389,8 +389,8 @@ async def test_a_batch_of_several_cores_runs_alone_and_is_not_passed_by():
         return run
 
     device = Device(2)
-    light = Lane("light", device, run_for("light"), 10, Budget("light", 100), Metrics())
-    heavy = Lane("heavy", device, run_for("heavy"), 10, Budget("heavy", 100), Metrics(), cores=2)
+    light = Lane("light/predict", device, run_for("light"), 10, Budget("light", 100), Metrics())
+    heavy = Lane("heavy/predict", device, run_for("heavy"), 10, Budget("heavy", 100), Metrics(), cores=2)
     work = [light.submit(item, 1, bucket=item) for item in range(6)] + [heavy.submit(item, 1) for item in range(2)]
     await asyncio.wait_for(asyncio.gather(*work), 10)
     device.close()
