@@ -30,7 +30,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-scale bench-tasks bench-speech bench-labels bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
-  container-smoke demo-cluster lock lock-check vendor picture screenshots notebooks clean
+  container-smoke demo-cluster docs wheel model lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
 # Python keeps its bytecode, also where the environment says otherwise: else each start of the service, of which the tests
@@ -46,6 +46,9 @@ serve: .venv/.service-$(EXTRA) $(ARTIFACTS) ## serve all of artifacts/ on port 8
 	@exec $(BIN)/python -m service
 
 models: $(foreach name,$(filter-out $(UNSERVED),$(BUNDLED)) $(PACKAGED),$(call MANIFEST,$(name))) ## export every bundled model, minilm, photos and whisper-tiny-en to artifacts/ (a quarter of an hour or more)
+
+model: $(if $(NAME),$(call MANIFEST,$(NAME))) ## export one bundled model to artifacts/ (NAME=minilm)
+	@test "$(NAME)" || { echo "say which: make model NAME=minilm" >&2; exit 2; }
 
 # Made already. Of a copy git knows every file: it is replaced by what has changed since. One of the user's own stays,
 # or is moved aside if the service would refuse its version.
@@ -244,6 +247,13 @@ sbom: .venv-audit/.done ## list what the locks of the images hold, as CycloneDX 
 	@test -z "$(IMAGE)" || { podman run --rm --network none --entrypoint python $(IMAGE) -Ic '$(PACKAGES)' > build/sbom/image.txt \
 	  && .venv-audit/bin/cyclonedx-py requirements build/sbom/image.txt $(CYCLONEDX) -o build/sbom/image.cdx.json; }
 
+docs: .venv-docs/.done ## the docs as a site with a search, in build/site (python3 -m http.server -d build/site)
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m deploy.site && echo "build/site/index.html"
+
+wheel: .venv/bin/python ## the client's wheel, in dist/
+	@rm -rf build/wheel && mkdir -p build && cp -R client build/wheel
+	@$(BIN)/pip wheel --quiet --no-deps $(PIP_ARGS) --wheel-dir dist build/wheel && ls dist/*.whl
+
 container-smoke: .venv/.dev-$(EXTRA) ## build the images and run them by podman (minutes; needs podman, buildah, debootstrap and root)
 	@$(BIN)/python -m pytest -m containers tests/containers $(ARGS)
 
@@ -309,5 +319,11 @@ notebooks: .venv/.dev-$(EXTRA) $(ARTIFACTS) $(foreach name,$(NOTEBOOK_MODELS),$(
 	@$(PYTHON) -m venv .venv-audit && { test -t 1 || quiet=--quiet; } && .venv-audit/bin/pip install $$quiet $(PIP_ARGS) "pip-audit>=2.10" "cyclonedx-bom>=7.5"
 	@touch $@
 
+# in an environment of its own, as what audits
+.venv-docs/.done:
+	@echo "installing what makes the site"
+	@$(PYTHON) -m venv .venv-docs && { test -t 1 || quiet=--quiet; } && .venv-docs/bin/pip install $$quiet $(PIP_ARGS) "mkdocs-material>=9.7"
+	@touch $@
+
 clean: ## remove .venv, artifacts and caches
-	rm -rf .venv .venv-uv .venv-audit .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info client/build
+	rm -rf .venv .venv-uv .venv-audit .venv-docs .venv-clients .containers artifacts .mypy_cache .ruff_cache .pytest_cache *.egg-info client/*.egg-info client/build
