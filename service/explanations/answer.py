@@ -58,6 +58,8 @@ class AttentionAnswer:
     """The texts that the spans of each axis' tokens lie in."""
     diagnostics: Diagnostics | None = None
     evaluation: Evaluation | None = None
+    written: int = 0
+    """Where in the last text of generated tokens these begin, which may continue a prompt."""
     against: str | None = None
     """How the request names the other input that an embedding is explained by: text, image or id."""
     than: str | None = None
@@ -75,10 +77,14 @@ class AttentionAnswer:
     graph: Graph | None = None
 
     def merged(self) -> "AttentionAnswer":
-        """Return the same with words in place of tokens, if the request asks for that."""
-        if not self.query.options.merge:
+        """Return the same with words or sentences in place of tokens, if the request asks for that."""
+        into = self.query.options.merge
+        if not into:
             return self
-        groups = {axis: token_merging.group_by_word(tokens, self.texts[axis]) for axis, tokens in self.axes.items()}
+        groups = {
+            axis: token_merging.group_tokens(tokens, self.texts[axis], into, 0 if axis == "source" else self.written)
+            for axis, tokens in self.axes.items()
+        }
         axes = {
             axis: token_merging.merge_tokens(tokens, groups[axis], self.texts[axis])
             for axis, tokens in self.axes.items()

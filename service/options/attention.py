@@ -1,6 +1,6 @@
 """The options of attention."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, WithJsonSchema
 
@@ -19,6 +19,8 @@ from service.options.readers import (
 )
 
 DEFAULT_STEPS = 16
+Merge: TypeAlias = Literal["words", "sentences"]
+"""What tokens are merged into."""
 
 
 class AttentionOptions(Options):
@@ -72,7 +74,9 @@ class AttentionOptions(Options):
         "emit", description="the row of a generated token: where it came out, or where it went in"
     )
     hard: bool = Field(False, description="also the source token that each row of cross looks at most")
-    merge: Literal["words"] | None = Field(None, description="columns of a word's tokens summed, rows averaged")
+    merge: Merge | None = Field(
+        None, description="columns of the tokens of a word, or of a sentence, summed, rows averaged"
+    )
     diagnostics: bool = Field(
         False, description="also entropy, mass on special tokens, distance and sink, by layer and head"
     )

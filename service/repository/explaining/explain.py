@@ -119,7 +119,7 @@ async def explain(
     axes, texts = axes_of(item, text)
     answer = AttentionAnswer(
         query, result.maps, item.picture, axes, texts, result.diagnostics, evaluation,
-        other.name if other else None, other.than if other else None,
+        against=other.name if other else None, than=other.than if other else None,
         objects=served.objects_of(result.prediction), opposite=opposite, sound=item.sound,
         graph=item.graph,
     )  # fmt: skip
@@ -160,7 +160,15 @@ async def explain_generated(
             return (await explain_generated(served, source, text, target, one, caller)).maps
 
         evaluation = await evaluation_of(served, subject, query, maps, attend)
-    return AttentionAnswer(query, maps, source.picture, axes, texts, diagnostics, evaluation, sound=source.sound)
+    return AttentionAnswer(
+        query, maps, source.picture, axes, texts, diagnostics, evaluation, len(_continued(served, source, text)),
+        sound=source.sound,
+    )  # fmt: skip
+
+
+def _continued(served: Generator, source: ModelInput, text: Text) -> str:
+    """Return the text that a target continues, as one text with it; nothing of one that has a text of its own."""
+    return text if served.start_token(source) is None and isinstance(text, str) else ""
 
 
 def _entries(
@@ -243,7 +251,7 @@ def axes_of_generated(
     """
     start = served.start_token(source)
     messages = text.messages if isinstance(text, Conversation) else ()
-    behind = text if start is None and isinstance(text, str) else ""
+    behind = _continued(served, source, text)
     written = served.target_tokenizer.generated(target, served.generation.ends, behind=len(behind))
     if messages:
         written = [replace(token, sequence=len(messages), role=ASSISTANT) for token in written]
