@@ -48,7 +48,7 @@ class AttentionOptions(TypedDict, total=False):
     sinks: Literal["keep", "out"]
     align: Literal["emit", "input"]
     hard: bool
-    merge: Literal["words"]
+    merge: Literal["words", "sentences"]
     diagnostics: bool
     evaluate: Sequence[Literal["deletion", "insertion", "compare"]]
     orders: int
@@ -179,6 +179,17 @@ class Map:
     """Rows and columns of the patches of its columns, where stages of a model have different ones."""
     details: Json = field(default_factory=dict, repr=False)
     """All that the service says of the map but its values: `conserved`, `completeness`, `against`, `pool`, ..."""
+
+    @property
+    def rests_on(self) -> Mapping[str, npt.NDArray[np.float64]]:
+        """What generated tokens rest on, by libra or integrated: the shares (token,) of each part, which add up to 1.
+
+        Parts are the `source`, the `prefix` that was generated before a token and the `start`; of a chat
+        `instructions` and `context` in place of the source, and its `template`.
+        """
+        parts = [target.get("parts", {}) for target in self.targets]
+        names = {name: None for own in parts for name in own}  # in their order
+        return {name: np.array([own.get(name, {}).get("share", 0.0) for own in parts]) for name in names}
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ def make(folder):
     checkpoint, artifacts = folder / "checkpoint", folder / "artifacts"
     checkpoint.mkdir()
     save(checkpoint)
-    export("--name", "chat", "--methods", "raw,rollout,relevance", checkpoint)(artifacts)
+    export("--name", "chat", "--methods", "raw,rollout,relevance,libra", checkpoint)(artifacts)
     for name, told in {"plain": {}, "odd": {"no_chat": "strings by role do not make its texts"}}.items():
         shutil.copytree(artifacts / "chat", artifacts / name)
         file = artifacts / name / "1/manifest.json"

@@ -141,9 +141,12 @@ class Share(Part):
 class Parts(Part):
     """What the parts of a generated token's row make up."""
 
-    source: Share
+    source: Share | None = Field(None, description="of all but chats")
+    instructions: Share | None = Field(None, description="of a chat: the system's message")
+    context: Share | None = Field(None, description="of a chat: all other messages")
     prefix: Share = Field(description="the tokens generated before it")
     start: Share | None = Field(None, description="the token that generation starts with")
+    template: Share | None = Field(None, description="of a chat: what the model's form puts around messages")
 
 
 class ExplainedToken(Part):

@@ -258,7 +258,7 @@ def _entry(query: AttentionQuery, one: KindQuery, index: int) -> dict[str, objec
     return entry
 
 
-def parts_of(explained: Explained, columns: Mapping[str, tuple[KindName, slice]]) -> list[Figures]:
+def parts_of(explained: Explained, columns: Mapping[str, tuple[KindName, slice | list[int]]]) -> list[Figures]:
     """Return for each layer the sum of some columns, and their share of the absolute sum of all of them.
 
     `columns` says for each part which columns of which kind it is. Without values, all shares are 0.

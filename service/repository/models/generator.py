@@ -1,11 +1,12 @@
 """Models that generate text, token by token: from a text or an image, or in continuation of a text."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from contract.artifact import MANIFEST, Artifact, ArtifactError
+from contract.chat import SYSTEM
 from contract.generation import Generation
 from contract.manifest import ANSWERED, KindName, Role, Task
 from contract.names import listed
@@ -27,6 +28,9 @@ from service.runtime.device import Device
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracer
+
+Columns: TypeAlias = slice | list[int]
+"""Some columns of a map."""
 
 
 class Generator(ServedModel):
@@ -245,10 +249,12 @@ class Generator(ServedModel):
         token = query.against
         return {} if token is None else {"against": {"token": token, "text": self.target_tokenizer.text_of(token)}}
 
-    def parts(self, source: ModelInput) -> dict[str, tuple[KindName, slice]]:
+    def parts(self, source: ModelInput) -> dict[str, tuple[KindName, Columns]]:
         """Return which columns of which kind are the source, the tokens generated so far, and the start token.
 
-        Where targets continue their source, what the tokenizer and the prompt put before it counts as the start.
+        Where targets continue their source, what the tokenizer and the prompt put before it counts as the start. Of a
+        chat the source is its instructions, the system's, and its context, all other messages; what the model's form
+        puts around messages is its template.
         """
         if not self.continues:
             return {
@@ -257,8 +263,17 @@ class Generator(ServedModel):
                 "start": ("decoder", slice(1)),
             }
         length = source.lengths["source"]
+        roles = [token.role for token in source.tokens]
+        if any(roles):
+            own: dict[str, Columns] = {
+                "instructions": [at for at, role in enumerate(roles) if role == SYSTEM],
+                "context": [at for at, role in enumerate(roles) if role not in (SYSTEM, None)],
+                "prefix": slice(length, None),
+                "template": [at for at, role in enumerate(roles) if role is None],
+            }
+            return {name: ("decoder", columns) for name, columns in own.items() if columns}
         started = [*source.special["source"].tolist(), False].index(False)
-        parts: dict[str, tuple[KindName, slice]] = {
+        parts: dict[str, tuple[KindName, Columns]] = {
             "source": ("decoder", slice(started, length)),
             "prefix": ("decoder", slice(length, None)),
         }

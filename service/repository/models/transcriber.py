@@ -30,7 +30,7 @@ from service.inputs.model_input import ModelInput, Sound
 from service.inputs.sound_inputs import SoundInputs
 from service.options.generation import GenerateOptions
 from service.options.transcription import TranscribeOptions
-from service.repository.models.generator import Generator
+from service.repository.models.generator import Columns, Generator
 from service.repository.models.served_model import is_finite
 from service.repository.models.transcript import Segment, Transcript
 from service.runtime.device import Device
@@ -191,7 +191,7 @@ class Transcriber(Generator):
         )
         return found._replace(tokens=(*prefix[1:], *found.tokens), logs=(*[0.0] * (len(prefix) - 1), *found.logs))
 
-    def parts(self, source: ModelInput) -> dict[str, tuple[KindName, slice]]:
+    def parts(self, source: ModelInput) -> dict[str, tuple[KindName, Columns]]:
         """Return which columns are frames, tokens written so far, and what a target begins with.
 
         The share of the frames says how much of a token was heard, and how much guessed by what was written before.

@@ -221,3 +221,11 @@ def test_a_graph_has_its_nodes_edges_and_places():
     with pytest.raises(BadInput, match="must be of an image"):
         found.heat()
     assert attention(np.zeros((1, 7, 7))).graph is None
+
+
+def test_what_written_tokens_rest_on_is_an_array_for_each_part():
+    parts = [{"source": {"sum": 2.0, "share": 0.25}, "prefix": {"sum": -1.0, "share": 0.75}}, {"source": {"share": 1}}]
+    targets = [{"position": at, "parts": own} for at, own in enumerate(parts)]
+    found = read_map(mapped(np.zeros((1, 2, 3), np.float32), targets=targets)).rests_on
+    assert {name: own.tolist() for name, own in found.items()} == {"source": [0.25, 1], "prefix": [0.75, 0]}
+    assert read_map(mapped(np.zeros((1, 2, 3), np.float32))).rests_on == {}
