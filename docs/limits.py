@@ -69,6 +69,7 @@ ROWS = [
     ("attention that is a thousand times larger than the request", "413 with the size, before anything runs", "max_answer_bytes"),
     ("a picture of many maps or inputs, or of a large image", "413 with its size; `width` makes it smaller", "144 panels an input", "max_image_pixels"),
     ("attention of a long input, whose maps and gradients take gigabytes to compute", "413 with the size, before anything runs", "run_bytes"),
+    ("what a written token rests on, over a text that is too long for the memory or the deadline; of more tokens than there is time for", "422 with the tokens that fit, before anything runs; `limits.explained_tokens` of the model says them beforehand", "run_bytes", "request_seconds"),
     ("more requests than the device can serve", "429 with Retry-After", "queue_tokens", "queue_map_bytes", "key_in_flight"),
     ("more work than the device can finish in time at its recent speed", "429 with Retry-After, before it waits; 413 for images that would take too long alone, with what to ask less of", "a wait of 0.4 of the deadline, half of it for `priority: batch`", "request_seconds"),
     ("the same request again at once, after it was refused for lack of room", "429, for a second, before its body is read, after 0.04 seconds", "by client, path, query and length"),

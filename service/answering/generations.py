@@ -23,6 +23,7 @@ from service.inputs.model_input import ModelInput, Text, cost_of
 from service.inputs.tokenization import rest_of
 from service.options.generation import GenerateOptions
 from service.repository.explaining.explain import explain_generated, explain_step
+from service.repository.explaining.long_texts import check_explained_tokens
 from service.repository.explaining.subjects import evaluation_cost
 from service.repository.models.generator import Generator, with_tokens
 from service.state import State
@@ -187,6 +188,7 @@ def _costs(state: State, served: Generator, prompts: Sequence[Prompt], query: At
     lengths = [served.lengths(prompt.size, prompt.most) for prompt in prompts]
     targets = [query.count_targets(prompt.most) for prompt in prompts]
     check_size(query, lengths, targets, state.settings.max_answer_bytes)
+    check_explained_tokens(served, query, lengths, targets)
     served.check_run(query, lengths)
     evaluation = sum(evaluation_cost(served, query))  # its scores are read off the attention graph too
     runs = [count * query.runs + query.diagnosed_apart + evaluation for count in targets]

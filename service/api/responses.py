@@ -11,10 +11,11 @@ from service.answering.earlier import id_of_input
 from service.answering.modalities import modality_of
 from service.errors import NotFound
 from service.explanations.answer import AttentionAnswer
-from service.explanations.query import methods_of
+from service.explanations.query import methods_of, runs_of
 from service.explanations.score import baselines_of
 from service.explanations.usual import usual
 from service.generation.token_selection import Alternatives
+from service.repository.explaining.long_texts import explained_tokens
 from service.repository.models.generator import Generator
 from service.repository.models.predictor import Classifier, Predictor
 from service.repository.models.served_model import ServedModel
@@ -66,6 +67,10 @@ def describe(served: ServedModel) -> dict[str, object]:
     limits = {"answer_bytes": settings.max_answer_bytes, **modality_of(served).limits(settings)}
     if generation:
         limits |= {"max_new_tokens": generation.max_new_tokens, "num_beams": settings.max_beams}
+    if isinstance(served, Generator) and served.inputs.tokenizer:
+        limits["explained_tokens"] = {
+            method: explained_tokens(served, method, runs_of(method)) for method in served.gradient_methods
+        }
     return {
         "name": manifest.name,
         "version": manifest.version,

@@ -24,7 +24,7 @@ from service.explanations.score import (
     targets_of,
 )
 from service.explanations.selection import Fusion, KindQuery, rows_of, select
-from service.options.attention import AttentionOptions
+from service.options.attention import DEFAULT_STEPS, AttentionOptions
 from service.options.predictions import DetectOptions
 from service.options.readers import Indices
 from service.options.tags import EntityOptions
@@ -115,9 +115,7 @@ class AttentionQuery:
     @property
     def runs(self) -> int:
         """How often a graph runs for each target at most: at each point of a path and at its ends, or once."""
-        if not self.rules.path:
-            return 1
-        return self.points * (FINER if self.refines else 1) + len(PATH_ENDS)
+        return runs_of(self.method, self.points * (FINER if self.refines else 1))
 
     @property
     def diagnosed_apart(self) -> int:
@@ -265,6 +263,11 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     elif in_others and (rules.by_gradient or any(kind.windows for kind in manifest.attention)):
         reason = f"is in {' and '.join(in_others)}"
     return f"method {method}: {reason}{other}"
+
+
+def runs_of(method: Method, points: int = DEFAULT_STEPS) -> int:
+    """Return how often the graph of a method runs for a target: at the points of a path and at its ends, or once."""
+    return points + len(PATH_ENDS) if METHODS[method].path else 1
 
 
 def check_runs(count: int, query: AttentionQuery) -> None:

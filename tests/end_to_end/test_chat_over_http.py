@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from contract.artifact import read_artifact
 from contract.chat import Message
 from service.api.openai.fields import UNSERVED, ChatOptions
 from service.inputs.model_input import Conversation
+from service.repository.models.footprint import Footprint
 from tests.samples.chats import END, POSITIONS, START, folder, reference, theirs
 from tests.samples.documented import Documented
-from tests.samples.in_process import in_process
+from tests.samples.in_process import in_process, inside
 
 CHAT, GENERATE = "/v1/chat/completions", "/v1/models/chat/generate"
 CHATS = {
@@ -203,6 +205,166 @@ def test_a_chat_is_explained_later_by_its_id(client):
     assert [one["id"] for one in fed] == theirs(messages)[0]
     inside = client.get(f"/v1/attention/{own}/inside", params={"query": 3, "key": 1})
     assert inside.status_code == 200, inside.text
+
+
+# What an answer rests on
+
+
+def balanced_shares(tokens, token, against=None):
+    """Shares of each token of a text in the next one's logit, or in its difference from another's.
+
+    By autograd of the equations of GPT-2 in float64, where weights of attention, deviations of norms and x's factor in
+    the activation are constants (Mehri et al. 2025).
+    """
+    model, _ = reference()
+    weights, heads = model.state_dict(), model.config.n_head
+
+    def norm(x, name):
+        apart = x - x.mean(-1, keepdim=True)
+        spread = (apart.square().mean(-1, keepdim=True) + model.config.layer_norm_epsilon).sqrt()
+        return apart / spread.detach() * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def through(x, name):
+        return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    first = weights["transformer.wte.weight"][tokens] + weights["transformer.wpe.weight"][: len(tokens)]
+    x = first.clone().requires_grad_()
+    states, hidden = x, torch.full((len(tokens),) * 2, -torch.inf).triu(1)
+    for layer in range(model.config.n_layer):
+        block = f"transformer.h.{layer}"
+        query, key, value = (
+            one.unflatten(-1, (heads, -1)).transpose(0, 1)
+            for one in through(norm(states, f"{block}.ln_1"), f"{block}.attn.c_attn").chunk(3, -1)
+        )
+        maps = (query @ key.mT / query.shape[-1] ** 0.5 + hidden).softmax(-1).detach()
+        states = states + through((maps @ value).transpose(0, 1).flatten(1), f"{block}.attn.c_proj")
+        inner = through(norm(states, f"{block}.ln_2"), f"{block}.mlp.c_fc")
+        factor = (1 + torch.tanh((2 / np.pi) ** 0.5 * (inner + 0.044715 * inner**3))) / 2
+        states = states + through(inner * factor.detach(), f"{block}.mlp.c_proj")
+    logits = norm(states[-1], "transformer.ln_f") @ weights["lm_head.weight"].T
+    score = logits[token] - (0 if against is None else logits[against])
+    score.backward()
+    return (x.grad * first).sum(-1).numpy(), score.item()
+
+
+@pytest.mark.parametrize("rather", [None, "a token"])
+def test_what_a_written_token_rests_on_is_its_definition_by_part_of_the_chat(client, rather):
+    messages = chat("a system's message")
+    prompt, target = theirs(messages)
+    against = None if rather is None else {"token": (target[2] + 1) % 256}
+    asked = {"method": "libra", "target": [2], "digits": 9, **({"against": against} if against else {})}
+    (result,) = post(client, GENERATE, messages=messages, attention=asked)["results"]
+    (found,) = result["attention"]["maps"]
+    wanted, score = balanced_shares(prompt + target[:2], target[2], against and against["token"])
+    (row,), (explained,) = found["values"][0], found["targets"]
+    own = np.array(row)
+    assert np.allclose(own[: len(wanted)], wanted, atol=1e-5 * np.abs(wanted).max())
+    assert not own[len(wanted) :].any()
+    assert math.isclose(explained["conserved"]["score"], score, rel_tol=1e-5)
+    assert explained.get("against", {}).get("token") == (against and against["token"])
+    tokens = result["attention"]["tokens"]["target_input"]
+    part_of = {"system": "instructions", "user": "context", "assistant": "prefix", None: "template"}
+    parts = np.array([part_of[one.get("role")] for one in tokens])
+    assert explained["parts"].keys() == set(part_of.values())
+    for name, part in explained["parts"].items():
+        assert math.isclose(part["sum"], own[parts == name].sum(), abs_tol=1e-5)
+        assert math.isclose(part["share"], np.abs(own[parts == name]).sum() / np.abs(own).sum(), abs_tol=1e-5)
+        assert part["share"] > 0.01
+    assert math.isclose(sum(part["share"] for part in explained["parts"].values()), 1, abs_tol=1e-6)
+    assert math.isclose(sum(part["sum"] for part in explained["parts"].values()), own.sum(), abs_tol=1e-5)
+
+
+def test_the_last_event_of_a_stream_says_what_each_token_rests_on(client):
+    asked = {"messages": chat("a system's message"), "attention": {"method": "libra", "merge": "sentences"}}
+    plain = post(client, CHAT, model="chat", **asked)["choices"][0]["attention"]
+    *tokens, last = stream(client, **asked)
+    assert last["choices"][0]["attention"] == plain
+    assert not any("attention" in one["choices"][0] for one in tokens)
+    answer = client.post(GENERATE, json={**asked, "stream": True}).text
+    done = json.loads(answer.strip().split("\n\n")[-1].split("data: ")[1])
+    assert done["results"][0]["attention"] == plain
+    count = len(plain["maps"][0]["targets"])
+    assert all("instructions" in one["parts"] and "context" in one["parts"] for one in plain["maps"][0]["targets"])
+    assert plain["maps"][0]["shape"][:2] == [1, count]
+
+
+def test_shares_are_summed_by_sentence_of_each_message(client):
+    messages = [
+        {"role": "system", "content": "be old. Be bad!"},
+        {"role": "user", "content": "the cat sat. A new sky\ngood dog"},
+    ]
+    asked = {"method": "libra", "target": [0, 1], "digits": 9}
+    tokens, sentences = (
+        post(client, GENERATE, messages=messages, attention={**asked, **more})["results"][0]["attention"]
+        for more in ({}, {"merge": "sentences"})
+    )
+    named = [(one["message"], one["text"].strip()) for one in sentences["tokens"]["target_input"] if "message" in one]
+    assert [*named[:2], *named[2:5]] == [
+        (0, "be old."), (0, "Be bad!"), (1, "the cat sat."), (1, "A new sky"), (1, "good dog"),
+    ]  # fmt: skip
+    values, whole = (np.array(one["maps"][0]["values"])[0] for one in (sentences, tokens))
+    places = [at for at, one in enumerate(tokens["tokens"]["target_input"]) if one.get("message") == 1]
+    wanted = [
+        whole[:, [at for at in places if low < tokens["tokens"]["target_input"][at]["span"][1] <= high]].sum(1)
+        for low, high in ((0, 13), (13, 23), (23, 99))
+    ]
+    columns = [at for at, one in enumerate(sentences["tokens"]["target_input"]) if one.get("message") == 1]
+    assert np.allclose(values[:, columns].T, wanted, atol=1e-6)
+    assert np.allclose(values.sum(1), whole.sum(1), atol=1e-5)
+    assert sentences["maps"][0]["targets"] == tokens["maps"][0]["targets"]
+
+
+def test_the_answer_to_a_prompt_is_a_sentence_of_its_own(client):
+    prompt, asked = "old dog. it is", {"method": "libra", "target": [3], "merge": "sentences", "digits": 9}
+    (result,) = post(client, "/v1/models/plain/generate", inputs=prompt, attention=asked)["results"]
+    sentences = [one for one in result["attention"]["tokens"]["target_input"] if one["span"]]
+    assert sentences[0]["text"] == prompt  # a small letter begins no sentence
+    assert sentences[1]["span"][0] == len(prompt)
+    (row,), (explained,) = (result["attention"]["maps"][0][name] for name in ("values", "targets"))
+    assert math.isclose(row[0][0], explained["parts"]["source"]["sum"], abs_tol=1e-5)
+
+
+def test_a_model_says_beforehand_over_how_many_tokens_one_is_explained(client):
+    said = client.get("/v1/models/chat").json()["limits"]["explained_tokens"]
+    assert said == {"relevance": POSITIONS, "libra": POSITIONS}
+    asked = {"messages": chat("a system's message"), "attention": {"method": "libra", "target": [0]}}
+    most = len(theirs(asked["messages"])[0]) + 4
+    lengths = {"target": most, "target_input": most}
+    artifact = read_artifact(folder() / "artifacts/chat/1")
+    memory = Footprint(artifact.manifest).run(lengths, by_gradient=True)
+    with inside(folder() / "artifacts", run_bytes=memory) as (tight, _):
+        assert tight.get("/v1/models/chat").json()["limits"]["explained_tokens"]["libra"] == most
+        assert tight.post(GENERATE, json={**asked, "max_new_tokens": 5}).status_code == 200
+        told = f"attention: at most {most} tokens of text and answer fit into libra of one token, given {most + 1}"
+        refused = tight.post(GENERATE, json={**asked, "max_new_tokens": 6})
+        assert (refused.status_code, refused.json()["detail"]) == (422, told)
+        theirs_ = tight.post(CHAT, json={"model": "chat", **asked, "max_tokens": 6})
+        assert (theirs_.status_code, theirs_.json()["error"]["message"]) == (400, told)
+        reach = tight.app.state.regard.models["chat"].reach
+        pace = 1 / memory  # as if such a run took ten seconds
+        reach._paces["libra"], reach._shares["libra"] = 10 * pace, 1.0
+        refused = tight.post(GENERATE, json={**asked, "attention": {"method": "libra"}, "max_new_tokens": 5})
+        assert refused.status_code == 422
+        told = (
+            "target: libra of 5 tokens would take about 50 seconds, and a request may take 30; ask for fewer, such as 2"
+        )
+        assert refused.json()["detail"] == told
+        reach._paces["libra"] = 25 * pace
+        shorter = tight.get("/v1/models/chat").json()["limits"]["explained_tokens"]
+        assert most // 2 < shorter["libra"] < most == shorter["relevance"]
+
+
+def test_a_second_token_that_is_unknown_is_refused_in_each_protocols_words(client):
+    for against, said in (
+        ({"text": "the cat sat"}, "against: must be a text that is exactly one token of this model's answers, given"),
+        ({"token": 10**6}, "against: must be from 0 to "),
+        ({"label": "x"}, "against: must be token or text for text-generation, given label"),
+    ):
+        asked = {"messages": USER, "attention": {"method": "libra", "against": against}}
+        own = client.post(GENERATE, json=asked)
+        assert (own.status_code, own.json()["detail"][: len(said)]) == (422, said)
+        theirs_ = client.post(CHAT, json={"model": "chat", **asked})
+        assert (theirs_.status_code, theirs_.json()["error"]["message"][: len(said)]) == (400, said)
 
 
 USER = [{"role": "user", "content": "x"}]

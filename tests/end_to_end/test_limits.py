@@ -42,6 +42,8 @@ ELSEWHERE = {
     "a long prompt that would be put before each text": "service/api/tasks/test_vectors.py",
     "a very long text that is read in windows, or many of them": "service/inputs/test_tokenization.py",
     "many words of sparse embeddings": "service/api/tasks/test_words.py",
+    "attention of a long input, whose maps and gradients take gigabytes to compute":
+        "service/repository/models/test_served_model.py",
     "many or long answers to questions": "service/api/tasks/test_spans.py",
     "many entities, or probabilities of tokens as tensors": "service/api/tasks/test_tags.py",
     "integrated gradients of an image that would take longer than a request may, at the speed of the last minute":
@@ -528,15 +530,19 @@ def _(client):
     assert client.post(url + "&width=500&queries=all", content=large, headers=PNG).status_code == 413
 
 
-@line("attention of a long input, whose maps and gradients take gigabytes to compute")
+@line(
+    "what a written token rests on, over a text that is too long for the memory or the deadline; of more tokens than "
+    "there is time for"
+)
 def _(client):
-    answer = client.post("/v1/models/digits/attention?method=relevance", **form((FILE, SEVEN)))
-    assert answer.status_code == 200
-    answer = client.post(
-        "/v1/models/dates/attention", json={"inputs": "1 May 2021 " * 8, "attention": {"method": "relevance"}}
-    )
-    assert answer.status_code == 413
-    assert answer.json()["detail"].startswith(f"attention: at most {TIGHT['run_bytes']} bytes of memory for one input")
+    most = client.get("/v1/models/dates").json()["limits"]["explained_tokens"]["libra"]
+    assert 30 < most < 88
+    for count, status in ((most, 200), (most + 1, 422)):
+        asked = {"inputs": ("1 May 2021 " * 8)[:count], "max_new_tokens": 16, "method": "libra", "target": 0}
+        answer = client.post("/v1/models/dates/attention", json=asked)
+        assert answer.status_code == status, answer.text
+    told = f"attention: at most {most} tokens of the text fit into libra of one token, given {most + 1}"
+    assert answer.json()["detail"] == told
 
 
 @line("more requests than the device can serve")

@@ -151,6 +151,11 @@ class Limits(Part):
     audio_seconds: float | None = None
     max_new_tokens: int | None = None
     num_beams: int | None = None
+    explained_tokens: dict[Method, int] | None = Field(
+        None,
+        description="of models that write from a text, by method: the tokens of it, or with what continues it, over "
+        "which one written token can be explained",
+    )
 
 
 class Detection(Part):

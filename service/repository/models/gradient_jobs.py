@@ -40,9 +40,13 @@ class GradientJob:
         score is computed.
         """
         rows = self.controls.get(ROWS)
-        at_end = float(self.controls.get("point", 0.5)) in (0, 1)
         length = bucket_of(max(self.item.lengths.values()))
-        return length, bucket_of(0 if rows is None else len(rows)), self.layers, at_end
+        return length, bucket_of(0 if rows is None else len(rows)), self.layers, self.at_end
+
+    @property
+    def at_end(self) -> bool:
+        """True if it is at an end of a path, where only the score is computed."""
+        return float(self.controls.get("point", 0.5)) in (0, 1)
 
 
 def stacked(jobs: Sequence[GradientJob], graph: Graph) -> dict[str, Array]:

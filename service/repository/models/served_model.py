@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ from service.repository.models.graph_controls import (
     read_stacks,
 )
 from service.repository.models.pairs import Paired
+from service.repository.models.reach import Reach
 from service.repository.models.uses import Uses
 from service.runtime.device import Device
 from service.runtime.runtime_errors import SessionError
@@ -134,6 +136,7 @@ class ServedModel(Paired):
         """What the sessions were opened for: `cpu`, `cuda`, `openvino` or `tensorrt`."""
         self.on_cpu = device in ("cpu", "openvino")
         self.footprint = Footprint(artifact.manifest)
+        self.reach = Reach(self.footprint, settings.run_bytes, settings.request_seconds)
         self.batches = Batches(artifact.manifest, self.sessions, device, settings)
 
     @property
@@ -182,7 +185,7 @@ class ServedModel(Paired):
     async def warm_up(self, device: Device) -> None:
         """Run every session on every shape that is treated differently. Raises SessionError for one that cannot run."""
         for role, session in self.sessions.items():
-            for lengths in self._lengths_to_try():
+            for lengths in self._lengths_to_try(role):
                 async with device.turn() as run:
                     try:
                         seconds = await run(session.warm_up, lengths)
@@ -190,30 +193,38 @@ class ServedModel(Paired):
                         raise
                     except Exception as error:  # of any kind, such as too little memory for its inputs
                         raise SessionError(f"{session.name}: cannot run: {type(error).__name__}") from error
-            queue, cost = _cost_of_run(self, role, {**self.inputs.lengths, **lengths})
-            queue.tried(cost, seconds * min(session.cores / device.cores, 1.0))  # what of longer inputs takes least
+                whole, share = {**self.inputs.lengths, **lengths}, min(session.cores / device.cores, 1.0)
+                if role in self.gradient_methods:
+                    self.reach.tried(role, whole, seconds, share)
+            queue, cost = _cost_of_run(self, role, whole)
+            queue.tried(cost, seconds * share)  # what of longer inputs takes least
         for lane in self.lanes:
             lane.failures = 0
         self.state = "ready"
 
-    def _lengths_to_try(self) -> list[dict[str, int]]:
-        """Return lengths of the axes that vary: every bucket; on a CPU, which treats all alike, the least and most.
+    def _lengths_to_try(self, role: Role) -> list[dict[str, int]]:
+        """Return lengths of the axes that vary, rising: every bucket; on a CPU, which treats all alike, least and most.
 
-        Lengths at which attention is too large for a batch are left out.
+        Lengths at which attention is too large for a batch are left out; of what explains a score, the longest of the
+        others is then tried, so that it is known how long it takes.
         """
         most = self.longest()
         top = bucket_of(max(most.values(), default=1))
-        buckets = [1 << power for power in range(top.bit_length())] if self.device != "cpu" else [1, top]
         least = self.inputs.shortest
-        tried = [
-            {axis: max(min(bucket, limit), least.get(axis, 1)) for axis, limit in most.items()} for bucket in buckets
+        every = [
+            {axis: max(min(1 << power, limit), least.get(axis, 1)) for axis, limit in most.items()}
+            for power in range(top.bit_length())
         ]
         fits = self.settings.batch_map_bytes
-        return [
+        tried = [
             lengths
-            for lengths in tried
+            for lengths in every
             if max(lengths.values(), default=1) == 1 or self.footprint.maps({**self.inputs.lengths, **lengths}) <= fits
         ]
+        if self.device != "cpu":
+            return tried
+        ends = (every[0], every[-1], *(tried[-1:] if role in self.gradient_methods else ()))
+        return [lengths for lengths in tried if lengths in ends]
 
     def longest(self) -> dict[str, int]:
         """Return the most tokens along each axis that varies."""
@@ -290,8 +301,10 @@ class ServedModel(Paired):
 
     def run_gradient(self, role: Role, jobs: Sequence[GradientJob]) -> list[Found | Refusal]:
         """Run the graph of a gradient method, or of what is inside, on a batch."""
-        graph = self.manifest.graphs[role]
+        graph, begun = self.manifest.graphs[role], time.monotonic()
         out = self.batches.run(role, [job.item for job in jobs], stacked(jobs, graph))
+        if len(jobs) == 1 and not jobs[0].at_end:
+            self.reach.tried(role, jobs[0].item.lengths, time.monotonic() - begun)
         return [one if is_finite(one.values()) else Broken(NOT_FINITE) for one in split(jobs, graph, out)]
 
 
