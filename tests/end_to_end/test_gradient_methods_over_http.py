@@ -328,6 +328,17 @@ def test_words_and_diagnostics_go_with_what_explains_a_score(client):
     assert [one["kind"] for one in words["diagnostics"]] == ["encoder", "decoder", "cross"]
 
 
+def test_sentences_of_a_source_have_the_sums_of_their_tokens(client):
+    prompt = "may 1, 2021. 23 mar"
+    tokens, sentences = (
+        text(client, prompt, method="libra", kind="cross", target=[0, 5], **more)
+        for more in ({}, {"merge": "sentences"})
+    )
+    assert [one["text"] for one in sentences["tokens"]["source"]] == ["may 1, 2021. ", "23 mar"]
+    whole, cut = values(tokens), prompt.index("23")
+    assert values(sentences) == pytest.approx(np.stack([whole[:, :cut].sum(1), whole[:, cut:].sum(1)], 1), abs=1e-5)
+
+
 # What a model has, what it costs, what is refused
 
 
