@@ -238,7 +238,12 @@ def test_words_stand_in_place_of_tokens(go):
     page.click(".drawing summary")
     page.check("[name=merge]")
     settled(page)
-    assert chips(page).count() < before / 2
+    words = chips(page).count()
+    assert words < before / 2
+    page.check("[name=sentences]")
+    settled(page)
+    assert not page.is_checked("[name=merge]")
+    assert chips(page).count() < words
 
 
 def test_a_token_is_masked_changed_or_left_out_and_both_answers_stand_side_by_side(go):

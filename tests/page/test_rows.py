@@ -1,5 +1,7 @@
 """Rows of a look are the tokens of the answer, or they are not: what is pinned, played and read in each case."""
 
+import re
+
 import pytest
 
 from tests.page.conftest import settled
@@ -58,6 +60,13 @@ def test_all_of_the_prompt_stands_before_the_answer_where_columns_are_words(go, 
     assert page.locator("#look .tokens").inner_text() == "march 3, 2021 = 2021-03-03[END]"
     assert "march 3, 2021 = 2021-03-03" in page.locator("#look .read").inner_text()
     assert rows in (None, page.locator("#look .tokens button").count())
+    said = page.locator("#rests-on").all_inner_texts()
+    assert len(said) == (method == "libra")
+    for sentence in said:
+        assert sentence.startswith("The answer rests on the text ")
+        shares = [float(number) for number in re.findall(r"([\d.]+)\s*%", sentence)]
+        assert len(shares) == 3
+        assert abs(sum(shares) - 100) <= 2
 
 
 def test_playing_stops_where_rows_are_others(go):

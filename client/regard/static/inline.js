@@ -1284,9 +1284,9 @@ const $drawing_js = (({ COLORMAP_NAMES }, { html }, { Select }) => {
 
 
 function DrawControls({ selection, change, text, pairs, asks = false }) {
-const box = (name, words, also) => html`<label class="box">
-<input type="checkbox" name=${name} checked=${Boolean(selection[name])}
-onChange=${({ target }) => change({ [name]: target.checked ? '1' : '', ...also })} />
+const box = (name, words, also, key = name, value = '1') => html`<label class="box">
+<input type="checkbox" name=${name} checked=${selection[key] === value}
+onChange=${({ target }) => change({ [key]: target.checked ? value : '', ...also })} />
 ${words}
 </label>`
 const slider = (name, words, min) => html`<label>
@@ -1304,6 +1304,7 @@ ${!text && box('smooth', 'smooth between patches')}
 ${!text && box('grey', 'grey ground')}
 ${!text && box('full', 'colours to the largest value')}
 ${text && asks && box('merge', 'words instead of tokens', { row: '' })}
+${text && asks && box('sentences', 'sentences instead of tokens', { row: '' }, 'merge', 'sentences')}
 ${text && box('special', 'hide special tokens')}
 ${text && pairs && box('only', 'from the first text to the second alone')}
 ${box('own', 'each map on its own scale')}
@@ -2986,7 +2987,7 @@ else if (!image || speaks) options.queries = 'all'
 if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
 }
 if (explains) Object.assign(options, task.explained(model, selection, method))
-if (selection.merge && hasWords(kind)) options.merge = 'words'
+if (selection.merge && hasWords(kind)) options.merge = selection.merge === '1' ? 'words' : 'sentences'
 return options
 }
 

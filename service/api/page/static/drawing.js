@@ -7,9 +7,9 @@ import { Select } from './select.js'
  * there is one (`asks`).
  */
 export function DrawControls({ selection, change, text, pairs, asks = false }) {
-  const box = (name, words, also) => html`<label class="box">
-    <input type="checkbox" name=${name} checked=${Boolean(selection[name])}
-      onChange=${({ target }) => change({ [name]: target.checked ? '1' : '', ...also })} />
+  const box = (name, words, also, key = name, value = '1') => html`<label class="box">
+    <input type="checkbox" name=${name} checked=${selection[key] === value}
+      onChange=${({ target }) => change({ [key]: target.checked ? value : '', ...also })} />
     ${words}
   </label>`
   const slider = (name, words, min) => html`<label>
@@ -27,6 +27,7 @@ export function DrawControls({ selection, change, text, pairs, asks = false }) {
     ${!text && box('grey', 'grey ground')}
     ${!text && box('full', 'colours to the largest value')}
     ${text && asks && box('merge', 'words instead of tokens', { row: '' })}
+    ${text && asks && box('sentences', 'sentences instead of tokens', { row: '' }, 'merge', 'sentences')}
     ${text && box('special', 'hide special tokens')}
     ${text && pairs && box('only', 'from the first text to the second alone')}
     ${box('own', 'each map on its own scale')}

@@ -153,6 +153,7 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
       look=${look?.kind.name === 'cross' ? drawn : null} step=${model.inputs.step} most=${model.inputs.seconds} />`}
     ${view?.()}
     ${drawn && html`<${Completeness} maps=${look.attention.maps} />`}
+    ${drawn && html`<${RestsOn} maps=${look.attention.maps} pinned=${playing ?? pinnedOf(selection)} />`}
   </section>`
 }
 
@@ -184,6 +185,23 @@ function Completeness({ maps }) {
       ? `The values miss ${percent(most)} of the difference that they explain: they say little here.`
       : `The values add up to the difference that they explain, but for ${percent(most)}.`}
   </p>`
+}
+
+const PARTS = {
+  instructions: 'the instructions', context: 'the messages', source: 'the text', prefix: 'what was written before',
+  start: 'what begins it', template: 'what stands around messages',
+}
+
+/** By how much the `pinned` token of an answer, or without one all of it, rests on each part of what was read. */
+function RestsOn({ maps: [{ targets }], pinned }) {
+  const explained = (targets ?? []).filter(({ parts }) => parts)
+  if (!explained.length) return null
+  const one = explained.find(({ position }) => position === pinned)
+  const chosen = one ? [one] : explained
+  const share = (name) => chosen.reduce((sum, { parts }) => sum + (parts[name]?.share ?? 0), 0) / chosen.length
+  const said = Object.keys(PARTS).filter((name) => chosen.some(({ parts }) => parts[name]))
+    .map((name) => `${PARTS[name]} ${percent(share(name))}`)
+  return html`<p class="quiet" id="rests-on">${one ? `“${one.text}”` : 'The answer'} rests on ${said.join(', ')}.</p>`
 }
 
 /** Return what compares with the text that is `changed`: other words in place of a token; its `mask` is the model's. */

@@ -262,7 +262,7 @@ export function optionsOf(model, selection) {
     if (kind.name === 'cross' && kind.query === 'target') options.align = selection.align
   }
   if (explains) Object.assign(options, task.explained(model, selection, method))
-  if (selection.merge && hasWords(kind)) options.merge = 'words'
+  if (selection.merge && hasWords(kind)) options.merge = selection.merge === '1' ? 'words' : 'sentences'
   return options
 }
 
