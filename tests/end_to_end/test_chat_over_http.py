@@ -331,8 +331,14 @@ def test_a_model_says_beforehand_over_how_many_tokens_one_is_explained(client):
     most = len(theirs(asked["messages"])[0]) + 4
     lengths = {"target": most, "target_input": most}
     artifact = read_artifact(folder() / "artifacts/chat/1")
-    memory = Footprint(artifact.manifest).run(lengths, by_gradient=True)
-    with inside(folder() / "artifacts", run_bytes=memory) as (tight, _):
+    footprint = Footprint(artifact.manifest)
+    memory, maps = footprint.run(lengths, by_gradient=True), footprint.maps({"target": 40, "target_input": 40})
+    with inside(folder() / "artifacts", run_bytes=memory, batch_map_bytes=maps) as (tight, models):
+        tried = {role: models["chat"]._lengths_to_try(role) for role in ("attention", "libra")}
+        assert {role: [own["target"] for own in found] for role, found in tried.items()} == {
+            "attention": [1],
+            "libra": [1, 32],
+        }
         assert tight.get("/v1/models/chat").json()["limits"]["explained_tokens"]["libra"] == most
         assert tight.post(GENERATE, json={**asked, "max_new_tokens": 5}).status_code == 200
         told = f"attention: at most {most} tokens of text and answer fit into libra of one token, given {most + 1}"
@@ -340,7 +346,7 @@ def test_a_model_says_beforehand_over_how_many_tokens_one_is_explained(client):
         assert (refused.status_code, refused.json()["detail"]) == (422, told)
         theirs_ = tight.post(CHAT, json={"model": "chat", **asked, "max_tokens": 6})
         assert (theirs_.status_code, theirs_.json()["error"]["message"]) == (400, told)
-        reach = tight.app.state.regard.models["chat"].reach
+        reach = models["chat"].reach
         pace = 1 / memory  # as if such a run took ten seconds
         reach._paces["libra"], reach._shares["libra"] = 10 * pace, 1.0
         refused = tight.post(GENERATE, json={**asked, "attention": {"method": "libra"}, "max_new_tokens": 5})

@@ -205,8 +205,8 @@ class ServedModel(Paired):
     def _lengths_to_try(self, role: Role) -> list[dict[str, int]]:
         """Return lengths of the axes that vary, rising: every bucket; on a CPU, which treats all alike, least and most.
 
-        Lengths at which attention is too large for a batch are left out; of what explains a score, the longest of the
-        others is then tried, so that it is known how long it takes.
+        Lengths at which attention is too large for a batch are left out; of what explains a written token, the longest
+        of the others is then tried, so that it is known how long it takes.
         """
         most = self.longest()
         top = bucket_of(max(most.values(), default=1))
@@ -223,7 +223,8 @@ class ServedModel(Paired):
         ]
         if self.device != "cpu":
             return tried
-        ends = (every[0], every[-1], *(tried[-1:] if role in self.gradient_methods else ()))
+        explains = self.manifest.generation and role in self.gradient_methods
+        ends = (every[0], every[-1], *(tried[-1:] if explains else ()))
         return [lengths for lengths in tried if lengths in ends]
 
     def longest(self) -> dict[str, int]:
