@@ -114,8 +114,9 @@ def export(
         _write_manifests(made, version, precision, extent)
         moved = replace_folders((artifact.target, artifact.folder) for artifact in made)
         for artifact, replaced in zip(made, moved, strict=True):
-            note = ", which was replaced: a running service keeps the old one" if replaced else ""
-            say(f"  pack      {artifact.target}{note}")
+            say(f"  pack      {artifact.target}")  # the path alone, which the client reads
+            if replaced:
+                say("  replaced  what was there; a running service keeps the old one")
             say(f"  done      at most {peak_bytes() / 1e6:.0f} MB of memory, libraries included", artifact.begun)
     return made[0].target
 

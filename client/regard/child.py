@@ -26,6 +26,8 @@ LAST_LINES = 8
 """So many lines of a failed process are in the error."""
 REASON = ": not exported: "
 """Stands in the line in which the exporter says why it failed."""
+WRONG_OPTION = ": error: "
+"""Stands in the line in which it says which option is wrong, behind lines that list them all."""
 NOT_SAVED = re.compile(rf"({REASON}(?!config|model)\S+): must be in the checkpoint's folder.*")
 """Stands in the exporter's reason where a model was saved without its tokenizer or image processor."""
 PROGRESS = re.compile(
@@ -134,7 +136,8 @@ def export(
 
     `model` and `others` have `save_pretrained`; or `model` is the folder or the name of a checkpoint. `options` are
     those of the command, such as `precision="int8"`; several values are a list. `say` gets each line of progress.
-    Raises CommandFailed with the exporter's last words.
+    Of two models that are compared, it is the artifact of the one that was named. Raises CommandFailed with the
+    exporter's reason.
     """
     with tempfile.TemporaryDirectory() as folder:
         source = str(model)
@@ -159,7 +162,7 @@ def export(
         if process.returncode:
             raise CommandFailed("\n".join(["export: failed:", *_last_words(lines)]))
     found = [line.split(maxsplit=1)[1] for line in lines if line.split()[:1] == ["pack"]]
-    return Path(found[-1]) if found else Path(to)
+    return Path(found[0]) if found else Path(to)
 
 
 def _of_saved(line: str, folder: str) -> str:
@@ -170,6 +173,8 @@ def _of_saved(line: str, folder: str) -> str:
 
 def _last_words(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines that say why an export failed: the exporter's reason, or else the last that are no progress."""
+    if wrong := [line.partition(WRONG_OPTION)[2] for line in lines if WRONG_OPTION in line]:
+        return wrong[-1:]
     reasons = [number for number, line in enumerate(lines) if REASON in line]
     told = lines[reasons[0] :] if reasons else [line for line in lines if not PROGRESS.match(line)]
     return told[-LAST_LINES:]

@@ -140,7 +140,7 @@ def test_a_failed_verification_leaves_no_artifact_and_the_old_one_in_place(tmp_p
     assert (old / "manifest.json").read_bytes() == before
 
 
-def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
+def test_an_artifact_replaces_the_one_of_its_version_and_says_so_beside_its_path(tmp_path, capsys):
     export(classifier(), "1", tmp_path)
     folder = export(classifier(sharpened(vit(VIT))), "1", tmp_path, without=EXPLAINING)
     manifest = read_artifact(folder).manifest
@@ -148,6 +148,9 @@ def test_an_artifact_replaces_the_one_of_its_version(tmp_path):
     assert {path.name for path in folder.iterdir()} == {
         "manifest.json", "predict.onnx", "attention.onnx", "inside.onnx", "weights.bin"
     }  # fmt: skip
+    said = capsys.readouterr().out.splitlines()
+    assert said.count(f"  pack      {folder}") == 2, "the client reads the path of this line"
+    assert sum(line.startswith("  replaced ") for line in said) == 1
 
 
 def test_without_methods_of_states_none_are_returned(tmp_path):

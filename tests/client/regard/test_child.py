@@ -120,6 +120,25 @@ def test_progress_of_an_installation_is_no_reason():
     assert child._last_words(lines) == lines[-child.LAST_LINES :]
 
 
+def test_an_export_that_replaces_a_version_returns_its_path(tmp_path, monkeypatch):
+    """In the exporter's words, which tests of the pipeline hold."""
+    target = tmp_path / "film" / "1"
+    target.mkdir(parents=True)
+    said = f"  pack      {target}\n  replaced  what was there; a running service keeps the old one"
+    monkeypatch.setattr(child, "command", lambda module: [sys.executable, "-c", f"print({said!r})"])
+    found = regard.export("film", to=tmp_path, say=str)
+    assert found == target
+    assert found.exists()
+
+
+def test_a_wrong_option_is_said_before_all_others():
+    with pytest.raises(regard.CommandFailed) as caught:
+        regard.export("digits", say=str, precision="fp99")
+    reason = str(caught.value).splitlines()[1]
+    assert reason.startswith("argument --precision: invalid choice: 'fp99'")
+    assert len(str(caught.value).splitlines()) == 2
+
+
 def test_the_service_that_does_not_start_says_why(tmp_path, light):
     with pytest.raises(regard.BadInput, match="artifacts: must be a folder"):
         regard.start(tmp_path / "none")
