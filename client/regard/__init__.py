@@ -8,18 +8,7 @@ seen.labels[0].label, seen.heat("relevance")
 """
 
 from regard.asynchronous import AsyncModel, AsyncService, AsyncStream
-from regard.attention import (
-    Array,
-    AskedAttention,
-    Attention,
-    AttentionOptions,
-    Curve,
-    Diagnosis,
-    Evaluation,
-    Map,
-    SentGraph,
-    Token,
-)
+from regard.attention import AskedAttention, Attention, AttentionOptions
 from regard.child import Started, export, start
 from regard.errors import (
     BadInput,
@@ -40,11 +29,15 @@ from regard.errors import (
     TimedOut,
     TooSlow,
 )
+from regard.figures import Figure
 from regard.heat import Box
-from regard.models import Description
+from regard.maps import Array, Curve, Diagnosis, Evaluation, Map, SentGraph, Token
+from regard.models import Description, Models
 from regard.objects import Detected
+from regard.overlays import side_by_side
 from regard.results import Look, Result
 from regard.service import Model, Service, Stream, connect
+from regard.table import Table
 from regard.tasks.answering import Answer, Answered
 from regard.tasks.classification import Classification, Label
 from regard.tasks.detection import Detection
@@ -59,12 +52,12 @@ from regard.tasks.transcription import Segment, SpokenWord, Transcription
 
 __all__ = [
     "Answer", "Answered", "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention",
-    "AttentionOptions",
-    "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve", "Description", "Detected",
-    "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Filled", "GeneratedToken", "Generation",
-    "Incompatible", "InputRefused", "KeyRefused",
-    "Label", "Look", "Map", "Model", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem",
-    "Ranked", "RankedAgainst", "Refused", "RegardError", "Result", "Segment", "SentGraph", "Service", "ServiceFailed",
-    "Similarity", "SparseEmbedding", "SpokenWord", "Started", "Stream", "StreamBroken", "StreamedToken", "Tagged",
-    "TimedOut", "Token", "TooSlow", "Transcription", "Word", "connect", "export", "start",
+    "AttentionOptions", "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve",
+    "Description", "Detected", "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Figure",
+    "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused", "Label", "Look", "Map",
+    "Model", "Models", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem", "Ranked",
+    "RankedAgainst", "Refused", "RegardError", "Result", "Segment", "SentGraph", "Service", "ServiceFailed",
+    "Similarity", "SparseEmbedding", "SpokenWord", "Started", "Stream", "StreamBroken", "StreamedToken",
+    "Table", "Tagged", "TimedOut", "Token", "TooSlow", "Transcription", "Word", "connect", "export",
+    "side_by_side", "start",
 ]  # fmt: skip

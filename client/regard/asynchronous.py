@@ -8,11 +8,12 @@ import httpx
 from PIL import Image
 
 from regard import calls, comparing
-from regard.attention import Attention, AttentionOptions, Json, LookedAt, Method, PictureOptions
+from regard.attention import Attention, AttentionOptions, LookedAt, Method, PictureOptions
 from regard.calls import Call, P, T
 from regard.connecting import Connecting
 from regard.errors import NotFound, StreamBroken
 from regard.inputs import Input, Picture, Sound, Text, encode, with_rate
+from regard.maps import Json
 from regard.models import Description
 from regard.results import Look, R, Result
 from regard.service import asked_attention, is_forgotten, known, of_picture, streamed, with_method
@@ -82,6 +83,9 @@ class AsyncStream(Generic[P, R]):
     def result(self) -> R:
         """The whole answer, once all parts came. Raises StreamBroken before that."""
         return self._events.end()
+
+    def __repr__(self) -> str:
+        return repr(self._events)
 
     def __aiter__(self) -> AsyncIterator[P]:
         return self._parts

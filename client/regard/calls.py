@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from PIL import Image
 
-from regard.attention import Attention, Json
+from regard.attention import Attention
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
 from regard.graphs import Network
 from regard.inputs import CHANNELS, FIELDS, Encoded, encode, names_file
-from regard.models import Description, read_description
+from regard.maps import Json
+from regard.models import Description, Models, read_description
 from regard.plain import plain
 from regard.reading import read_attention
 from regard.results import Asked, Asker, R, Result, read_result
@@ -70,7 +71,7 @@ class Call(Generic[T]):
 
 def list_models() -> Call[list[Description]]:
     """Ask for all models."""
-    return Call("GET", "/v1/models", lambda reply: [read_description(one) for one in reply.json["models"]])
+    return Call("GET", "/v1/models", lambda reply: Models(map(read_description, reply.json["models"])))
 
 
 def get_model(name: str) -> Call[Description]:
@@ -367,6 +368,9 @@ class Events(Generic[P, R]):
         if event == "error":
             raise refused(problem_of(Reply(int(found["status"]), data.encode())))
         return None
+
+    def __repr__(self) -> str:
+        return f"<regard stream: {len(self.text)} letters{'' if self.result is None else ', whole'}>"
 
     def end(self) -> R:
         """Return the whole answer at the stream's end. Raises StreamBroken if it did not come."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from regard.attention import Json
 from regard.calls import Call, Reply, body_options, is_one
 from regard.errors import BadInput
 from regard.inputs import Input, encode
+from regard.maps import Json
 from regard.models import Description
 from regard.reading import read_attention
 from regard.results import Asked, Asker, read_result

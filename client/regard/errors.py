@@ -160,3 +160,10 @@ KINDS: Mapping[int, type[Refused]] = {
 def refused(problem: Problem) -> Refused:
     """Return the error of a problem document."""
     return KINDS.get(problem.status, ServiceFailed)(problem)
+
+
+def checked(subject: str, index: int, length: int) -> int:
+    """Return an index that may count from the end. Raises BadInput for one that is not there."""
+    if not -length <= index < length:
+        raise BadInput(f"{subject}: must be {-length} to {length - 1}, given {index}")
+    return index

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from regard.attention import AttentionOptions, Json, Method
+from regard.attention import AttentionOptions, Method
 from regard.errors import BadInput
+from regard.maps import Json
+from regard.table import as_html
 
 COMPARING = ("relevance", "libra", "integrated")
 """These explain a score: of embeddings what makes two of them alike, of a detector one object."""
@@ -38,6 +40,9 @@ class Description:
     ready: bool
     json: Json = field(repr=False)
     """All that the service says of it."""
+
+    def __repr__(self) -> str:
+        return f"<regard model {self.name}, version {self.version}: {self.task} by {self.sort}s>"
 
     @property
     def takes_images(self) -> bool:
@@ -92,6 +97,18 @@ class Description:
         """The method, and options of it, that are shown where no method is asked for, as the service says."""
         found: Json = self.json["attention"]["usual"]
         return found
+
+
+class Models(list[Description]):
+    """The models of a service, as a list that is read easily: a line for each in a terminal, a table in a notebook."""
+
+    def __repr__(self) -> str:
+        width = max((len(one.name) for one in self), default=0)
+        return "\n".join(f"{one.name:{width}}  {one.task}  {one.about}".rstrip() for one in self)
+
+    def _repr_html_(self) -> str:
+        rows = ((one.name, one.task, one.about, ", ".join(one.methods), one.best or "") for one in self)
+        return as_html(("name", "task", "about", "methods", "best"), rows)
 
 
 def read_description(json: Json) -> Description:

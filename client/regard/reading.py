@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from regard.attention import Attention, Curve, Diagnosis, Evaluation, Json, Map, SentGraph, Sink, Token
+from regard.attention import Attention
+from regard.maps import Curve, Diagnosis, Evaluation, Json, Map, SentGraph, Sink, Token
 from regard.objects import read_box, read_detected
 
 

@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from PIL import Image, ImageOps
 from regard.errors import BadInput
 from regard.inline import frame
 
-PAGES = (".html", ".htm")
 PICTURE_BYTES = 3_000_000
 """A picture of more bytes is shown smaller: a notebook keeps what it shows."""
 PICTURE_SIDE = 1024
@@ -32,11 +32,11 @@ def bundle(words: str, seen: dict[str, object], png: bytes | None) -> dict[str, 
     return shown
 
 
-def checked_path(path: str | Path) -> Path:
-    """Return the path of an HTML file. Raises BadInput for another suffix, and if there is no such folder."""
-    to = Path(path)
-    if to.suffix.lower() not in PAGES:
-        raise BadInput(f"path: must end in {' or '.join(PAGES)}, given {to.name!r}")
+def checked_path(path: str | Path, suffixes: Iterable[str]) -> Path:
+    """Return the path of a file. Raises BadInput for another suffix, and if there is no such folder."""
+    to, known = Path(path), list(suffixes)
+    if to.suffix.lower() not in known:
+        raise BadInput(f"path: must end in {', '.join(known[:-1])} or {known[-1]}, given {to.name!r}")
     if not to.absolute().parent.is_dir():
         raise BadInput(f"path: must be in a folder that exists, given {str(to.parent)!r}")
     return to
@@ -47,6 +47,12 @@ def opened(png: bytes) -> Image.Image:
     image = Image.open(io.BytesIO(png))
     image.load()
     return image
+
+
+def upright(picture: bytes) -> Image.Image:
+    """Return a picture's file as the model sees it: upright and opaque, in red, green and blue."""
+    with Image.open(io.BytesIO(picture)) as image:
+        return _opaque(ImageOps.exif_transpose(image))
 
 
 def as_png(picture: bytes) -> bytes:

@@ -22,9 +22,14 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that a terminal obeys; lines may end, and have tabs."""
 
 
+def harmless(text: object) -> str:
+    """Return words with the characters that a terminal would obey as `\\x1b`."""
+    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+
+
 def say(text: object, stream: TextIO | None = None) -> None:
     """Print words that may be of a service or a file, with the characters that a terminal would obey as `\\x1b`."""
-    print(CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text)), file=stream or sys.stdout)
+    print(harmless(text), file=stream or sys.stdout)
 
 
 def can_show(stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> bool:

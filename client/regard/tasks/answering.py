@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.attention import Json
+from regard.maps import Json
 from regard.results import Result
 from regard.tasks.task import CommonOptions, Task
 
@@ -47,6 +47,11 @@ class Answered(Result):
     def _read(cls, json: Json) -> Json:
         names = ("text", "start", "end", "score")
         return {"answers": [Answer(*(one[name] for name in names)) for one in json["answers"]]}
+
+    @property
+    def said(self) -> str:
+        """The best answer."""
+        return self.text
 
     def _words(self) -> str:
         return ", ".join(f"{one.text or 'no answer'} {one.score:.1%}" for one in self.answers)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.attention import Json
+from regard.maps import Json
 from regard.results import Result
 from regard.tasks.task import Task, TextOptions
 
@@ -45,6 +45,11 @@ class Classification(Result):
     @classmethod
     def _read(cls, json: Json) -> Json:
         return {"labels": [_label(one) for one in json["labels"]], "hypothesis": json.get("hypothesis")}
+
+    @property
+    def said(self) -> str:
+        """The likeliest class."""
+        return self.labels[0].label
 
     def _words(self) -> str:
         values = (f"{one.probability:.1%}" if one.score is None else f"{one.score:.3f}" for one in self.labels)

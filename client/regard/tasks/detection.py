@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
 
-import numpy as np
-
-from regard.attention import Array, AttentionOptions, Json, Method
+from regard.attention import AttentionOptions, Method
 from regard.errors import BadInput
+from regard.maps import Json
 from regard.objects import Detected, read_detected
 from regard.results import Result
 from regard.tasks.task import CommonOptions, Task
@@ -31,31 +29,21 @@ class Detection(Result):
 
     objects: Sequence[Detected]
 
-    def heat(
+    def _of_heat(
         self,
-        method: Method | None = None,
-        *,
-        object: int | None = None,  # noqa: A002 # the word of the interface
-        map: int | None = None,  # noqa: A002 # as above
-        head: int | None = None,
-        row: int | None = None,
-        smooth: bool = True,
-        upright: bool = True,
-        outside: float = np.nan,
-        scale: bool = False,
-        **options: Unpack[AttentionOptions],
-    ) -> Array:
-        """Return what an object was found by as heat over the picture: (height, width), as large as it was sent.
+        method: Method | None,
+        object: int | None,  # noqa: A002 # the word of the interface
+        row: int | None,
+        options: AttentionOptions,
+    ) -> AttentionOptions:
+        """Return options that ask for one object. Raises BadInput if none was found, or none has this number."""
+        if object is None and (row is not None or options.keys() & {"kind", "queries", "target"}):
+            return options
+        number = self._surest() if object is None else object
+        return {**self.asked.model.asking_for(number, method), **options}
 
-        `object` is its number, `found.objects[0].object` of the surest, which it is by default. With `kind`, `queries`,
-        `row` or `target` these choose. Raises BadInput if no object was found, or there is none of this number.
-        """
-        if object is not None or (row is None and not options.keys() & {"kind", "queries", "target"}):
-            number = self._surest() if object is None else object
-            options = {**self.asked.model.asking_for(number, method), **options}
-        return super().heat(
-            method, map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, scale=scale, **options
-        )
+    def _drawn_by(self, options: Json) -> Method | None:
+        return _drawn_by(options)
 
     def _surest(self) -> int:
         if not self.objects:
@@ -65,6 +53,11 @@ class Detection(Result):
     @classmethod
     def _read(cls, json: Json) -> Json:
         return {"objects": [read_detected(one) for one in json["objects"]]}
+
+    @property
+    def said(self) -> str:
+        """The classes of its objects."""
+        return ", ".join(sorted(found.label for found in self.objects))
 
     def _words(self) -> str:
         return "; ".join(map(_placed, self.objects)) or "nothing found"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.attention import Json, Map
+from regard.maps import Json, Map
 from regard.models import Description
 from regard.reading import read_map
 from regard.results import Result

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from regard.attention import Attention, Json
+from regard.attention import Attention
+from regard.maps import Json
 from regard.results import Result
 from regard.tasks.task import Task, WindowOptions
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.attention import Array, Json
+from regard.maps import Array, Json
 from regard.results import Result
 from regard.tasks.task import Task
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.attention import Json
+from regard.maps import Json
 from regard.results import Result
 from regard.tasks.task import Task, TextOptions
 

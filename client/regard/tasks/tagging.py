@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.attention import Json
+from regard.maps import Json
 from regard.results import Result
 from regard.tasks.task import Task, WindowOptions
 
@@ -42,6 +42,11 @@ class Tagged(Result):
     def _read(cls, json: Json) -> Json:
         names = ("label", "probability", "start", "end", "text", "tokens")
         return {"entities": [Entity(*(one[name] for name in names)) for one in json["entities"]]}
+
+    @property
+    def said(self) -> str:
+        """Its entities, as they stand in the text."""
+        return ", ".join(f"{one.text} {one.label}" for one in self.entities)
 
     def _words(self) -> str:
         found = (f"{one.text} {one.label} {one.probability:.1%}" for one in self.entities)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict
 
-from regard.attention import AskedAttention, Json, Method
+from regard.attention import AskedAttention, Method
+from regard.maps import Json
 from regard.models import Description
 from regard.results import Look, R
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from regard import subtitles
-from regard.attention import Json
 from regard.errors import BadInput
+from regard.maps import Json
 from regard.models import Description
 from regard.results import Result, described
 from regard.subtitles import Cue

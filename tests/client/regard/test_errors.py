@@ -52,3 +52,9 @@ def test_the_tree_in_the_documentation_is_the_tree():
     ]
     assert sorted(drawn) == sorted(set(defined) - {"RegardError"})
     assert all(hasattr(regard, name) for name in defined)
+
+
+def test_an_index_that_is_not_there_is_refused():
+    assert errors.checked("row", -1, 3) == -1
+    with pytest.raises(errors.BadInput, match="row: must be -3 to 2, given 3"):
+        errors.checked("row", 3, 3)

@@ -60,10 +60,35 @@ def test_an_answer_that_cannot_be_saved_is_refused_before_anything_is_asked(date
     with pytest.raises(regard.BadInput, match="path: cannot be written: "):
         found.save(tmp_path / "folder.html")
     monkeypatch.setattr(results, "asked_for", None)
-    with pytest.raises(regard.BadInput, match=r"path: must end in \.html or \.htm, given 'date\.png'"):
-        found.save(tmp_path / "date.png")
+    with pytest.raises(
+        regard.BadInput, match=r"path: must end in \.html, \.htm, \.png, \.svg or \.pdf, given 'date\.gif'"
+    ):
+        found.save(tmp_path / "date.gif")
     with pytest.raises(regard.BadInput, match=r"path: must be in a folder that exists, given '.*/none'"):
         found.save(tmp_path / "none" / "date.html")
+
+
+def test_an_answer_is_saved_by_a_method_in_the_form_that_the_path_ends_in(dates, tmp_path):
+    found = dates.generate(DATE)
+    found.save(tmp_path / "date.html", "raw", kind="cross")
+    assert data_of((tmp_path / "date.html").read_text())["attention"]["method"] == "raw"
+    assert [one["kind"] for one in data_of((tmp_path / "date.html").read_text())["attention"]["maps"]] == ["cross"]
+    found.save(tmp_path / "date.png", "raw", width=300)
+    with Image.open(tmp_path / "date.png") as image:
+        assert image.width == 300
+    found.save(tmp_path / "date.svg", method="raw")
+    found.figure("raw").save(tmp_path / "figure.svg")
+    assert (tmp_path / "date.svg").read_text() == (tmp_path / "figure.svg").read_text()
+
+
+def test_without_a_method_every_form_shows_the_usual_one(digits, tmp_path):
+    """As the page does, which the service tells it too."""
+    found, usual = digits.classify(SEVEN), digits.description.usual
+    found.save(tmp_path / "seven.html")
+    assert data_of((tmp_path / "seven.html").read_text())["attention"]["method"] == usual["method"]
+    assert found.look().method == found.table().methods[0] == usual["method"]
+    assert found.image().tobytes() == found.image(**usual).tobytes()
+    assert found.figure().svg() == found.figure(**usual).svg()
 
 
 def test_attention_that_was_asked_for_is_what_is_shown(digits):
