@@ -10,6 +10,7 @@ seen.labels[0].label, seen.heat("relevance")
 from regard.asynchronous import AsyncModel, AsyncService, AsyncStream
 from regard.attention import AskedAttention, Attention, AttentionOptions
 from regard.child import Started, export, start
+from regard.data_sets import Difference, Summary, difference, summarise
 from regard.errors import (
     BadInput,
     Busy,
@@ -36,6 +37,7 @@ from regard.models import Description, Models
 from regard.objects import Detected
 from regard.overlays import side_by_side
 from regard.results import Look, Result
+from regard.saving import save_many
 from regard.service import Model, Service, Stream, connect
 from regard.table import Table
 from regard.tasks.answering import Answer, Answered
@@ -53,11 +55,11 @@ from regard.tasks.transcription import Segment, SpokenWord, Transcription
 __all__ = [
     "Answer", "Answered", "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention",
     "AttentionOptions", "BadInput", "Box", "Busy", "Candidate", "Classification", "CommandFailed", "Curve",
-    "Description", "Detected", "Detection", "Diagnosis", "Embedding", "Entity", "Evaluation", "Figure",
+    "Description", "Detected", "Detection", "Diagnosis", "Difference", "Embedding", "Entity", "Evaluation", "Figure",
     "Filled", "GeneratedToken", "Generation", "Incompatible", "InputRefused", "KeyRefused", "Label", "Look", "Map",
     "Model", "Models", "NoService", "NotFound", "NotInstalled", "NotReady", "OtherText", "Problem", "Ranked",
     "RankedAgainst", "Refused", "RegardError", "Result", "Segment", "SentGraph", "Service", "ServiceFailed",
-    "Similarity", "SparseEmbedding", "SpokenWord", "Started", "Stream", "StreamBroken", "StreamedToken",
-    "Table", "Tagged", "TimedOut", "Token", "TooSlow", "Transcription", "Word", "connect", "export",
-    "side_by_side", "start",
+    "Similarity", "SparseEmbedding", "SpokenWord", "Started", "Stream", "StreamBroken", "StreamedToken", "Summary",
+    "Table", "Tagged", "TimedOut", "Token", "TooSlow", "Transcription", "Word", "connect", "difference", "export",
+    "save_many", "side_by_side", "start", "summarise",
 ]  # fmt: skip
