@@ -69,7 +69,7 @@ def _save_rows(to: Path, answers: Iterable[Result]) -> None:
     try:
         pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise NotInstalled("save_many: .parquet needs pyarrow; pip install pyarrow") from error
+        raise NotInstalled(f"save_many: .parquet needs pyarrow; pip install pyarrow ({error})") from error
     rows = [
         {
             "model": answer.asked.model.name,
