@@ -106,11 +106,10 @@ def _over_picture(look: Looked, one: Map, picture: Image.Image) -> list[Panel]:
     means = coloured or one.values.shape[1] in (1, one.values.shape[2])  # then there is a row, or their mean is shown
     boxes = {found.object: found.box for found in look.objects}
     names, panels = axes.rows(look, one), []
+    shown, small = _smaller(look, picture)
     for head in range(1 if coloured else len(one.values)):
         for row in (None,) if means else range(one.values.shape[1]):
-            heated = look.overlay(picture, map=at, head=None if coloured else head, row=row)
-            if max(heated.size) > MOST_PIXELS:
-                heated.thumbnail((MOST_PIXELS, MOST_PIXELS))
+            heated = small.overlay(shown, map=at, head=None if coloured else head, row=row)
             shapes: list[Shape] = [Picture(0, 0, picture.width, picture.height, heated)]
             if len(one.objects) == one.values.shape[1]:
                 shapes += _boxed(boxes[one.objects[row or 0]], picture.width)
@@ -118,6 +117,14 @@ def _over_picture(look: Looked, one: Map, picture: Image.Image) -> list[Panel]:
             title = ", ".join(filter(None, (named, axes.title(look, one, head))))
             panels.append(Panel(title, picture.width, picture.height, shapes))
     return panels
+
+
+def _smaller(look: Looked, picture: Image.Image) -> tuple[Image.Image, Looked]:
+    """Return a picture that is not larger than a figure needs, and attention to it: a photograph has many pixels."""
+    factor = MOST_PIXELS / max(*picture.size, MOST_PIXELS)
+    width, height = round(picture.width * factor), round(picture.height * factor)
+    box = look.box and Box(*(edge * factor for edge in look.box))
+    return picture.resize((width, height)), replace(look, size=(width, height), box=box)
 
 
 def _boxed(box: Box, width: float) -> list[Shape]:

@@ -1,6 +1,7 @@
 """What a user reads and draws of answers, as a user would write it: at most fifteen lines each."""
 
 import numpy as np
+import pytest
 import regard
 from PIL import Image
 
@@ -62,3 +63,21 @@ def test_what_is_printed_is_short_and_says_shapes(digits, dates, service):
     assert "<td>digits</td>" in service.models()._repr_html_()
     assert len(repr(digits.description)) < 100
     assert len(repr(seen)) < 1500
+
+
+def test_axes_of_matplotlib_show_it_beside_other_plots(digits, dates):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    page, (left, right) = pyplot.subplots(1, 2)
+    assert digits.classify(SEVEN).plot("libra", ax=left) is left
+    assert len(left.images) == 1
+    dates.generate(DATE).plot("raw", kind="cross", ax=right)
+    assert {text.get_text() for text in right.texts} >= set("mar2")
+    page.canvas.draw()
+    pyplot.close("all")
+
+
+def test_what_an_answer_cannot_draw_says_what_can(digits, dates):
+    with pytest.raises(regard.BadInput, match="overlay: must be of a picture, given an answer to another input"):
+        dates.generate(DATE).overlay("raw")
+    with pytest.raises(regard.BadInput, match="object: must be of a detector's answer"):
+        digits.classify(SEVEN).overlay("raw", object=1)

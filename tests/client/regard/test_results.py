@@ -136,3 +136,23 @@ def test_shorter_ways_ask_for_what_they_need():
         ("libra", {"target": 3, "evaluate": ["deletion", "insertion"]}),
         ("rollout", {"layers": [0]}),
     ]
+
+
+def test_vectors_are_compared_by_their_cosine():
+    one, other = (read(regard.Embedding, {"embedding": vector}) for vector in ([3, 4], [4, 3]))
+    assert one.similarity(other) == pytest.approx(24 / 25)
+    assert one.similarity(np.array([-6, -8])) == pytest.approx(-1)
+    assert repr(one) == "<embedding (2,) by m>"
+    assert np.asarray(one, np.float64).tolist() == [3, 4]
+    with pytest.raises(regard.BadInput, match=r"other: must be a vector of 2 numbers, given \(3,\)"):
+        one.similarity(np.zeros(3))
+
+
+def test_what_is_said_is_without_numbers_and_places():
+    entity = {"label": "DAY", "probability": 0.5, "start": 0, "end": 1, "text": "4", "tokens": [0]}
+    assert read(regard.Classification, LABELS).said == "a"
+    assert read(regard.Detection, {"objects": [detected(3, "b"), detected(1, "a")]}).said == "a, b"
+    assert read(regard.Tagged, {"entities": [entity]}).said == "4 DAY"
+    assert read(regard.Generation, {"text": "b", "tokens": [], "finish_reason": "length"}).said == "b"
+    found = {"text": "x", "start": 0, "end": 1, "score": 0.5}
+    assert read(regard.Answered, {"answers": [found]}).said == "x"
