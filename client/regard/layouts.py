@@ -39,7 +39,7 @@ MOST_CELLS = 40_000
 BAR, BAR_CELLS = 60.0, 30
 """Points of a bar of colours, and its cells."""
 MOST_PIXELS = 1200
-"""Pixels of the longer side of a picture within a figure."""
+"""Pixels of the longer side of a picture within a figure; of those of several heads, half as many."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,12 @@ def figure_of(look: Looked, picture: Image.Image | None = None) -> Figure:
     shown = axes.maps_of(look)
     if sum(one.values.size for one in shown) > MOST_CELLS and picture is None:
         raise BadInput(f"figure: must have at most {MOST_CELLS} cells; ask for fewer layers, heads or queries")
+    heads = [(one, head) for one in shown for head in range(len(one.values))]
     if picture is not None and look._patches_of(shown[0]):
-        panels = [panel for one in shown for panel in _over_picture(look, one, picture)]
+        most = MOST_PIXELS if len(heads) == 1 else MOST_PIXELS // 2
+        panels = [panel for one in shown for panel in _over_picture(look, one, picture, most)]
         panels = [_scaled(panel, 2 * SHOWN if len(panels) == 1 else SHOWN) for panel in panels]
         return tiled(panels, math.ceil(math.sqrt(len(panels))))
-    heads = [(one, head) for one in shown for head in range(len(one.values))]
     if all(one.values.shape[1] == 1 for one in shown):
         return tiled([_tokens(look, one, head) for one, head in heads], 1)
     width = MATRIX if len(heads) == 1 else MATRIX / 2
@@ -99,14 +100,14 @@ def tiled(panels: Sequence[Panel], columns: int) -> Figure:
     return Figure(right, top, shapes)
 
 
-def _over_picture(look: Looked, one: Map, picture: Image.Image) -> list[Panel]:
+def _over_picture(look: Looked, one: Map, picture: Image.Image, most: int) -> list[Panel]:
     """Return a panel of each head and row over the picture, in its pixels, with the box of the row's object."""
     at = next(place for place, other in enumerate(look.maps) if other is one)
     coloured = look.method == "parts"
     means = coloured or one.values.shape[1] in (1, one.values.shape[2])  # then there is a row, or their mean is shown
     boxes = {found.object: found.box for found in look.objects}
     names, panels = axes.rows(look, one), []
-    shown, small = _smaller(look, picture)
+    shown, small = _smaller(look, picture, most)
     for head in range(1 if coloured else len(one.values)):
         for row in (None,) if means else range(one.values.shape[1]):
             heated = small.overlay(shown, map=at, head=None if coloured else head, row=row)
@@ -119,9 +120,9 @@ def _over_picture(look: Looked, one: Map, picture: Image.Image) -> list[Panel]:
     return panels
 
 
-def _smaller(look: Looked, picture: Image.Image) -> tuple[Image.Image, Looked]:
+def _smaller(look: Looked, picture: Image.Image, most: int) -> tuple[Image.Image, Looked]:
     """Return a picture that is not larger than a figure needs, and attention to it: a photograph has many pixels."""
-    factor = MOST_PIXELS / max(*picture.size, MOST_PIXELS)
+    factor = most / max(*picture.size, most)
     width, height = round(picture.width * factor), round(picture.height * factor)
     box = look.box and Box(*(edge * factor for edge in look.box))
     return picture.resize((width, height)), replace(look, size=(width, height), box=box)

@@ -45,16 +45,19 @@ def laid_over(
     pixels: npt.NDArray[np.floating] = np.asarray(picture.convert("RGB"), np.float32)
     seen = ~np.isnan(heat if heat.ndim < COLOURED else heat[..., 0])
     if ground == "grey":
-        pixels = np.repeat((pixels @ GREY * np.where(seen, SEEN, UNSEEN))[..., None], 3, axis=2)
+        pixels = np.repeat((pixels @ GREY * np.where(seen, np.float32(SEEN), np.float32(UNSEEN)))[..., None], 3, axis=2)
     if heat.ndim == COLOURED:
-        colours, share = 255 * np.nan_to_num(heat), np.where(seen, opacity, 0)[..., None]
+        colours, share = (
+            np.float32(255) * np.nan_to_num(heat),
+            np.where(seen, np.float32(opacity), np.float32(0))[..., None],
+        )
     else:
         table = AGAINST_AND_FOR if signed else HEAT
         levels = levels_of(np.nan_to_num((heat + 1) / 2 if signed else heat), table)
         colours = table[levels].astype(np.float32)
-        growing = np.abs(np.linspace(-opacity if signed else 0, opacity, len(table)))
-        share = np.where(seen, growing[levels], 0)[..., None]
-    return Image.fromarray((pixels + share * (colours - pixels) + 0.5).astype(np.uint8))
+        growing = np.abs(np.linspace(-opacity if signed else 0, opacity, len(table), dtype=np.float32))
+        share = np.where(seen, growing[levels], np.float32(0))[..., None]
+    return Image.fromarray((pixels + share * (colours - pixels) + np.float32(0.5)).astype(np.uint8))
 
 
 def side_by_side(pictures: Iterable[Image.Image | npt.NDArray[np.uint8]], titles: Sequence[str] = ()) -> Image.Image:
