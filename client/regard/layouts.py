@@ -55,8 +55,9 @@ class Panel:
 def figure_of(look: Looked, picture: Image.Image | None = None) -> Figure:
     """Return the figure of all maps of the last kind, such as `cross`.
 
-    Over the `picture` that was sent, upright, where columns are patches; of one row as tokens in colour; else as
-    matrices. Raises BadInput without maps, and for too many cells.
+    Over the `picture` that was sent, upright, where columns are patches; of one row as tokens in colour, those of the
+    other text beneath them where it has a map too; else as matrices. Raises BadInput without maps, and for too many
+    cells.
     """
     if not look.maps:
         raise BadInput("figure: must be of maps, given attention without any")
@@ -70,7 +71,8 @@ def figure_of(look: Looked, picture: Image.Image | None = None) -> Figure:
         panels = [_scaled(panel, 2 * SHOWN if len(panels) == 1 else SHOWN) for panel in panels]
         return tiled(panels, math.ceil(math.sqrt(len(panels))))
     if all(one.values.shape[1] == 1 for one in shown):
-        return tiled([_tokens(look, one, head) for one, head in heads], 1)
+        others = _strips(look.against) if look.against and look.against.maps else []
+        return tiled([*_strips(look), *(replace(panel, title=f"the other: {panel.title}") for panel in others)], 1)
     width = MATRIX if len(heads) == 1 else MATRIX / 2
     return tiled([_matrix(look, one, head, width) for one, head in heads], math.ceil(math.sqrt(len(heads))))
 
@@ -147,6 +149,11 @@ def _scaled(panel: Panel, width: float) -> Panel:
                  if hasattr(shape, name)}  # fmt: skip
         scaled.append(replace(shape, **sized))
     return Panel(panel.title, width, panel.height * factor, scaled)
+
+
+def _strips(look: Looked) -> list[Panel]:
+    """Return the tokens of each map of one row, and of each head."""
+    return [_tokens(look, one, head) for one in axes.maps_of(look) for head in range(len(one.values))]
 
 
 def _tokens(look: Looked, one: Map, head: int) -> Panel:

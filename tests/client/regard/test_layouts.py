@@ -99,3 +99,14 @@ def test_what_cannot_be_drawn_is_refused():
         text_look().figure()
     with pytest.raises(regard.BadInput, match="figure: must have at most 40000 cells"):
         text_look(mapped(np.zeros((1, 201, 200)), "encoder")).figure()
+
+
+def test_the_other_text_stands_beneath_where_it_has_a_map_too():
+    one = text_look(mapped(RNG.random((1, 1, 7)), "encoder"))
+    both = read_attention({**one.json, "against": one.json}).figure()
+    words = [shape.text for shape in shapes(both, Words)]
+    assert "".join(words).count("the␣cat") == 2
+    assert [text for text in words if text.startswith(("raw", "the other"))] == [
+        "raw, layer 1",
+        "the other: raw, layer 1",
+    ]
