@@ -20,6 +20,7 @@ from export.tasks.ports import (
     visible_port,
 )
 from export.traced.texts import TracedTextEncoder
+from model.architectures.gpt import GPTConfig
 from model.architectures.text_encoder import TextEncoder, TextEncoderConfig
 from model.architectures.transformer import Transformer, TransformerConfig
 from model.parts.heads import EachThen, Pool, SparseWords, first_state, last_state
@@ -74,7 +75,7 @@ def _pooled(head: nn.Module) -> Literal["first", "last", "all"]:
 def text_model(
     name: str,
     model: TextEncoder,
-    config: TextEncoderConfig,
+    config: TextEncoderConfig | GPTConfig,
     *,
     family: str,
     task: Task,
@@ -98,7 +99,7 @@ def text_model(
     answered = ["source"] if TEXT_TASKS[task].every_token else places
     answer = answer_port(model, task, "batch", *answered)
     traced = TracedTextEncoder(model, (kind,), typed=config.types > 0)
-    base = base_plan(traced, tuple(ports), (answer,), {}, config.width, upper_bounds)
+    base = base_plan(traced, tuple(ports), (answer,), {}, config.width, upper_bounds, head=config.head_width)
     long = min(config.length, MAX_VERIFIED_TOKENS)
     return Source(
         name=name,

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.architectures.text_encoder import TextEncoder
 from model.parts.attention import KeyValue, Maps, MultiHeadAttention, Recall, causal, under
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.cache import Slots, recording
-from model.parts.contexts import Sight
+from model.parts.contexts import Before, Sight
 from model.parts.embedding import Embedding, tied_linear
 from model.parts.stacks import BlockSizes
 
@@ -33,9 +34,9 @@ class GPTConfig(BlockSizes):
     key_heads: int | None = None
 
     @property
-    def head_width(self) -> int:
-        """How wide a head is."""
-        return self.width // self.heads
+    def types(self) -> int:
+        """How many texts of one input embeddings tell apart: they do not."""
+        return 0
 
     def positions(self) -> nn.Module:
         """Compose what is added to embeddings of tokens."""
@@ -57,6 +58,10 @@ class GPTConfig(BlockSizes):
         """Compose what says in each layer what tokens look at, and where they stand."""
         return Sight()
 
+    def around(self) -> nn.Module:
+        """Compose the same of a text that is read, and not continued."""
+        return Before(self.contexts())
+
 
 GPT_SIZES = {
     # bundled: lines of written dates, characters as tokens
@@ -67,7 +72,7 @@ GPT_SIZES = {
 class GPT(nn.Module):
     """Predict every token from those before it. `contexts` say where they stand, as `Sight` does."""
 
-    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Linear, contexts: nn.Module) -> None:
+    def __init__(self, embed: Embedding, decoder: Stack, head: nn.Module, contexts: nn.Module) -> None:
         super().__init__()
         self.embed = embed
         self.contexts = contexts
@@ -80,7 +85,8 @@ class GPT(nn.Module):
         Padding stands on the right, where no earlier token can see it.
         """
         x, maps = self.states(tokens, recalls)
-        return self.head(x), maps
+        logits: Tensor = self.head(x)
+        return logits, maps
 
     def states(self, tokens: Tensor, recalls: Sequence[Recall] | None = None) -> tuple[Tensor, Maps]:
         """Return what the head reads of tokens (batch, token): states (batch, token, width); and all maps."""
@@ -107,7 +113,7 @@ class GPT(nn.Module):
         return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 
-def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
+def gpt(config: GPTConfig, head: nn.Module | None = None) -> GPT:
     """Compose a GPT of the given sizes with freshly initialised weights.
 
     Embedding and output share one matrix, unless the output is given as `head`.
@@ -115,3 +121,8 @@ def gpt(config: GPTConfig, head: nn.Linear | None = None) -> GPT:
     tokens = nn.Embedding(config.vocabulary, config.width)
     head = head or tied_linear(tokens)
     return GPT(config.embed(tokens), config.decoder(), head, config.contexts())
+
+
+def text_reader(model: GPT, config: GPTConfig) -> TextEncoder:
+    """Return an encoder of texts of a GPT's parts, whose head takes states and which of them are visible."""
+    return TextEncoder(model.embed, model.decoder, model.head, config.around())

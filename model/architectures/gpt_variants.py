@@ -9,7 +9,7 @@ from torch import nn
 from model.architectures.gpt import GPTConfig
 from model.parts.attention import MultiHeadAttention
 from model.parts.blocks import BesideBlock, BranchNormBlock, PreNormBlock, Stack
-from model.parts.contexts import Sight, Sights
+from model.parts.contexts import LocalAndGlobal, Sight, Sights
 from model.parts.embedding import Embedding
 from model.parts.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 from model.parts.norms import JointNorm, RMSNorm
@@ -146,3 +146,17 @@ class GemmaConfig(LlamaConfig):
         whole = Sight(Rotary(self.head_width, self.theta, self.stretch))
         local = Sight(Rotary(self.head_width, self.local_theta), self.window)
         return Sights([whole, local], [int(layer in self.near) for layer in range(self.layers)])
+
+
+@dataclass(frozen=True)
+class EmbeddingGemmaConfig(GemmaConfig):
+    """Tokens of a text that is read see those on both sides: near layers `window` // 2 on each.
+
+    Schechter Vera et al. 2025, "EmbeddingGemma", section 2.1.
+    """
+
+    def around(self) -> nn.Module:
+        """Compose the angles and windows."""
+        everywhere = [layer not in self.near for layer in range(self.layers)]
+        whole = Rotary(self.head_width, self.theta, self.stretch)
+        return LocalAndGlobal(everywhere, (self.window or 0) // 2, whole, Rotary(self.head_width, self.local_theta))

@@ -135,6 +135,20 @@ class Sights(nn.Module):
         return [seen[way] for way in self.way_of_each]
 
 
+class Before(nn.Module):
+    """Tokens of a text that is given at once see those before them, as far as `sights` of a decoder and padding let."""
+
+    def __init__(self, sights: nn.Module) -> None:
+        super().__init__()
+        self.sights = sights
+
+    def forward(self, visible: Tensor) -> Contexts:
+        """Take visible (batch, token)."""
+        seen = visible_keys(visible) & causal(visible.shape[1], visible.device)
+        contexts: Contexts = self.sights(seen, _places(visible)[None])
+        return contexts
+
+
 class SeenAlone(nn.Module):
     """Tokens see what a mask says; where they stand, their embeddings say."""
 

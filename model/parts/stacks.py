@@ -26,6 +26,11 @@ class BlockSizes:
     activation: str
     epsilon: float
 
+    @property
+    def head_width(self) -> int:
+        """How wide a head is: its share of the width."""
+        return self.width // self.heads
+
     def norm(self) -> nn.Module:
         """Compose a norm of the width."""
         return nn.LayerNorm(self.width, eps=self.epsilon)

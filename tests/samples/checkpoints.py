@@ -412,6 +412,7 @@ MEAN_SQRT = {
     | {"pooling_mode_mean_tokens": False, "pooling_mode_mean_sqrt_len_tokens": True}
 }
 MAXIMUM = {"1_Pooling/config.json": {"embedding_dimension": 16, "pooling_mode": "max", "include_prompt": True}}
+LAST = {"1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_lasttoken": True}}
 MEAN = {"1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True}}
 SPARSE = {
     "modules.json": [
@@ -460,7 +461,7 @@ def bart_classifier(**options: Any) -> Reference:
     return Reference(lambda: T.BartForSequenceClassification(T.BartConfig(**{**small, **ends, **options})), BART_PARTS)
 
 
-def gpt2(**options: Any) -> Reference:
+def gpt2(kind: Any = T.GPT2LMHeadModel, *, parts: Parts = GPT2_PARTS, **options: Any) -> Reference:
     small = {
         "vocab_size": 300,
         "n_embd": 16,
@@ -470,7 +471,7 @@ def gpt2(**options: Any) -> Reference:
         "attn_implementation": "eager",
     }
     tokens = {"bos_token_id": 2, "eos_token_id": 2}
-    return Reference(lambda: T.GPT2LMHeadModel(T.GPT2Config(**{**small, **tokens, **options})), GPT2_PARTS)
+    return Reference(lambda: kind(T.GPT2Config(**{**small, **tokens, **options})), parts)
 
 
 LLAMA_PARTS: Parts = {"decoder": (r"layers\.\d+\.self_attn", "v_proj", "o_proj")}
@@ -490,15 +491,20 @@ CONTINUING = {"generation_config.json": {"eos_token_id": 2, "max_length": 24}}
 NEOX_PARTS: Parts = {"decoder": (r"layers\.\d+\.attention", "query_key_value", "dense")}
 
 
-def neox(**options: Any) -> Reference:
+def neox(kind: Any = T.GPTNeoXForCausalLM, *, parts: Parts = NEOX_PARTS, **options: Any) -> Reference:
     small = {
         **SMALL, "num_attention_heads": 4, "intermediate_size": 24, "vocab_size": 300, "max_position_embeddings": 48,
         "bos_token_id": 0, "eos_token_id": 2,
     }  # fmt: skip
-    return Reference(lambda: T.GPTNeoXForCausalLM(T.GPTNeoXConfig(**{**small, **options})), NEOX_PARTS)
+    return Reference(lambda: kind(T.GPTNeoXConfig(**{**small, **options})), parts)
 
 
-def gemma3(**options: Any) -> Reference:
+def read(parts: Parts) -> Parts:
+    """The parts of a decoder whose texts are read, and not continued."""
+    return {"encoder": parts["decoder"]}
+
+
+def gemma3(kind: Any = T.Gemma3ForCausalLM, **options: Any) -> Reference:
     """Two layers of three see three tokens, each kind with angles of its own."""
     angles = {
         "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0},
@@ -506,7 +512,7 @@ def gemma3(**options: Any) -> Reference:
     }
     own = {"num_hidden_layers": 3, "head_dim": 6, "sliding_window": 3, "rope_parameters": angles}
     types = {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
-    return llama(T.Gemma3ForCausalLM, T.Gemma3TextConfig, **{**own, **types, "query_pre_attn_scalar": 9, **options})
+    return llama(kind, T.Gemma3TextConfig, **{**own, **types, "query_pre_attn_scalar": 9, **options})
 
 
 PHI3_PARTS: Parts = {"decoder": (r"layers\.\d+\.self_attn", "qkv_proj", "o_proj")}
@@ -516,6 +522,13 @@ def begun() -> Tokenizer:
     """A tokenizer that begins every text, as Llama's does."""
     tokenizer = byte_pairs()
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    return tokenizer
+
+
+def ended_bytes() -> Tokenizer:
+    """A tokenizer that ends every text, as Qwen3-Embedding's does."""
+    tokenizer = byte_pairs()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
     return tokenizer
 
 
@@ -1332,6 +1345,76 @@ CASES = {
             layer_types=["full_attention", "sliding_attention", "full_attention"],
         ),
         "text-generation", CONTINUING, byte_pairs,
+    ),
+    "qwen3-features": Case(
+        llama(T.Qwen3Model, T.Qwen3Config, head_dim=6, parts=read(LLAMA_PARTS)), "feature-extraction", SENTENCES | LAST,
+        ended_bytes, pooling="last", exported=True,
+    ),
+    "qwen3-rank": Case(
+        llama(
+            T.Qwen3ForSequenceClassification, T.Qwen3Config, head_dim=6, **ONE_LABEL, pad_token_id=1,
+            parts=read(LLAMA_PARTS),
+        ),
+        "text-classification", {}, ended_bytes,
+    ),
+    "qwen2-features": Case(
+        llama(
+            T.Qwen2Model, T.Qwen2Config, use_sliding_window=True, sliding_window=3, max_window_layers=1,
+            parts=read(LLAMA_PARTS),
+        ),
+        "feature-extraction", SENTENCES | MEAN, byte_pairs, pooling="mean",
+    ),
+    "llama-classifier": Case(
+        llama(T.LlamaForSequenceClassification, T.LlamaConfig, **LABELS, pad_token_id=1, parts=read(LLAMA_PARTS)),
+        "text-classification", {}, begun,
+    ),
+    "mistral-features": Case(
+        llama(T.MistralModel, T.MistralConfig, sliding_window=4, parts=read(LLAMA_PARTS)), "feature-extraction",
+        SENTENCES | LAST, ended_bytes, pooling="last",
+    ),
+    "smollm3-classifier": Case(
+        llama(
+            T.SmolLM3ForSequenceClassification, T.SmolLM3Config, num_hidden_layers=4, **LABELS, pad_token_id=1,
+            parts=read(LLAMA_PARTS),
+        ),
+        "text-classification", {}, byte_pairs,
+    ),
+    "olmo2-features": Case(
+        llama(T.Olmo2Model, T.Olmo2Config, parts=read(LLAMA_PARTS)), "feature-extraction", SENTENCES | LAST,
+        byte_pairs, pooling="last",
+    ),
+    "granite-features": Case(
+        llama(
+            T.GraniteModel, T.GraniteConfig, embedding_multiplier=1.7, residual_multiplier=0.8, logits_scaling=1.3,
+            parts=read(LLAMA_PARTS),
+        ),
+        "feature-extraction", SENTENCES | LAST, byte_pairs, pooling="last",
+    ),
+    "phi3-classifier": Case(
+        llama(T.Phi3ForSequenceClassification, T.Phi3Config, **LABELS, pad_token_id=1, parts=read(PHI3_PARTS)),
+        "text-classification", {}, begun,
+    ),
+    "gpt-neox-classifier": Case(
+        neox(
+            T.GPTNeoXForSequenceClassification, pad_token_id=1, parts=read(NEOX_PARTS), **LABELS,
+            rope_parameters={"rope_type": "default", "rope_theta": 30.0, "partial_rotary_factor": 0.5},
+        ), "text-classification", {},
+        byte_pairs,
+    ),
+    "gpt2-features": Case(
+        gpt2(T.GPT2Model, parts=read(GPT2_PARTS)), "feature-extraction", SENTENCES | MEAN, byte_pairs, pooling="mean"
+    ),
+    "gpt2-classifier": Case(
+        gpt2(T.GPT2ForSequenceClassification, **LABELS, pad_token_id=1, parts=read(GPT2_PARTS)),
+        "text-classification", {}, byte_pairs,
+    ),
+    "gemma3-features": Case(
+        gemma3(T.Gemma3TextModel, use_bidirectional_attention=True, sliding_window=4, parts=read(LLAMA_PARTS)),
+        "feature-extraction", SENTENCES | MEAN, begun, pooling="mean",
+    ),
+    "gemma3-classifier": Case(
+        gemma3(T.Gemma3TextForSequenceClassification, **LABELS, pad_token_id=1, parts=read(LLAMA_PARTS)),
+        "text-classification", {}, begun,
     ),
     "bart": Case(
         bart(), "text2text-generation",

@@ -460,7 +460,8 @@ def score(answer, asked):
     if "other" in asked:
         kept = torch.from_numpy(asked["kept"])
         answer, other = answer * kept, torch.from_numpy(asked["other"]).double() * kept
-        return (answer / answer.norm(dim=1, keepdim=True) * (other / other.norm(dim=1, keepdim=True))).sum(1)
+        length = answer.norm(dim=1, keepdim=True).clamp_min(1e-12)  # that of nothing is 0, where no bias adds to it
+        return (answer / length * (other / other.norm(dim=1, keepdim=True))).sum(1)
     scores = []
     for row, logits in enumerate(answer):
         own = logits[asked["position"][row]] if "position" in asked else logits

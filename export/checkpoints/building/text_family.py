@@ -47,15 +47,20 @@ from model.parts.heads import (
 )
 
 
-class TextConfig(Config):
-    """What configurations of text encoders have in common."""
+class ReadConfig(Config):
+    """What configurations of models that read texts have in common."""
 
     vocab_size: Size
+    sentence_transformers: dict[str, Any] | None = None
+    sbert_ce_default_activation_function: str | None = None
+
+
+class TextConfig(ReadConfig):
+    """What configurations of text encoders have in common."""
+
     max_position_embeddings: Size = 512
     pad_token_id: Index | None = None
     position_embedding_type: Literal["absolute"] = "absolute"
-    sentence_transformers: dict[str, Any] | None = None
-    sbert_ce_default_activation_function: str | None = None
 
 
 ENDS = 2
@@ -111,7 +116,7 @@ class TextFamily(Family[C]):
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        declared = _declared(checkpoint, config, task)
+        declared = declared_of(checkpoint, config, task)
         tokenizer = read_tokenizer(checkpoint, config.vocab_size, lower_case=declared.lower_case)
         sizes = self.sizes(config)
         if sizes.types and not sends_types(checkpoint):
@@ -134,7 +139,7 @@ class TextFamily(Family[C]):
         if TEXT_TASKS[task].places and text.mask is None:
             raise CheckpointError(f"{SETTINGS_FILE}: must name a mask_token that {TOKENIZER_FILE} holds")
         checkpoint = checkpoint.with_folders(layer.path for layer in declared.layers)
-        module, unused = self.fill(module, checkpoint, config, task, _names_behind(declared))
+        module, unused = self.fill(module, checkpoint, config, task, names_behind(declared))
         more: dict[str, Any] = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
         if isinstance(module.head, SparseWords):
             more = {"pooling": module.head.pooling, "logarithms": module.head.logs}
@@ -147,7 +152,7 @@ class TextFamily(Family[C]):
             text=text,
             tokenizer=tokenizer.to_str(pretty=True),
             labels=config.labels if labelled else (),
-            scores=_scores(checkpoint, config) if labelled and takes_pairs else TEXT_TASKS[task].scores,
+            scores=scores_of(checkpoint, config) if labelled and takes_pairs else TEXT_TASKS[task].scores,
             made_by=made_by(self.model_type, sizes, checkpoint, unused) | more,
         )
 
@@ -157,7 +162,7 @@ class TextFamily(Family[C]):
         if TEXT_TASKS[task].labelled:
             return self.classifier(config, sizes)
         if not TEXT_TASKS[task].of_words:
-            return Pool(declared.pooling, nn.Sequential(*_behind(sizes.width, declared)))
+            return Pool(declared.pooling, nn.Sequential(*layers_behind(sizes.width, declared)))
         parts, words = self.word_parts(config, sizes), declared.words
         return MaskedWords(parts) if TEXT_TASKS[task].places else SparseWords(parts, words.pooling, words.logs)
 
@@ -176,14 +181,14 @@ class TextFamily(Family[C]):
         return word_parts(sizes.width, sizes.vocabulary, activation, norm, width)
 
 
-def _declared(checkpoint: Checkpoint, config: TextConfig, task: Task) -> SentenceSettings:
+def declared_of(checkpoint: Checkpoint, config: ReadConfig, task: Task) -> SentenceSettings:
     """Return what a folder of sentence-transformers declares of a task."""
     if task == "sparse-embedding":
         return read_sparse_settings(checkpoint, config.vocab_size)
     return read_sentence_settings(checkpoint) if task == "feature-extraction" else SentenceSettings()
 
 
-def _behind(width: int, declared: SentenceSettings) -> list[nn.Module]:
+def layers_behind(width: int, declared: SentenceSettings) -> list[nn.Module]:
     """Return what is behind pooling to a width. Raises CheckpointError for a layer that takes another."""
     made: list[nn.Module] = []
     for layer in declared.behind:
@@ -198,14 +203,14 @@ def _behind(width: int, declared: SentenceSettings) -> list[nn.Module]:
     return made if declared.dimensions is None else [*made, Cut(min(width, declared.dimensions))]
 
 
-def _names_behind(declared: SentenceSettings) -> Names:
+def names_behind(declared: SentenceSettings) -> Names:
     """Return the names of the tensors behind pooling, each in its own folder."""
     layers = [(one.path, place) for place, one in enumerate(declared.behind) if one != "unit"]
     parts = ("linear", "residual")
     return {f"{path}/{part}": f"head.behind.{place}.{part}" for path, place in layers for part in parts}
 
 
-def _scores(checkpoint: Checkpoint, config: TextConfig) -> Scores:
+def scores_of(checkpoint: Checkpoint, config: ReadConfig) -> Scores:
     """Return how logits are answered: as a cross-encoder of sentence-transformers declares, or as the configuration.
 
     Its Sigmoid holds for each label. Its Identity is the logit itself if there is one label; several are a softmax, as

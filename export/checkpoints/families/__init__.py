@@ -26,7 +26,7 @@ TEXTS: tuple[Task, ...] = (
 )
 UNASKED = tuple(task for task in TEXTS if task != "question-answering")
 VECTORS: tuple[Task, ...] = ("feature-extraction",)
-CONTINUED: tuple[Task, ...] = ("text-generation",)
+CONTINUED: tuple[Task, ...] = ("text-generation", "text-classification", "feature-extraction")
 SPEECH: tuple[Task, ...] = ("automatic-speech-recognition", "audio-classification", "feature-extraction")
 SEQUENCES: tuple[Task, ...] = ("text2text-generation",)
 

@@ -71,7 +71,6 @@ GPT2 = GPT2Family(
         "h.{}.mlp.c_proj": cut(f"{BLOCK}.feed_forward.2", transposed=True),
         "ln_f": "decoder.norm",
     },
-    heads={"text-generation": {}},
     prefix="transformer.",
     unused=("h.{}.attn.bias", "h.{}.attn.masked_bias"),  # the causal mask, which older checkpoints hold
 )

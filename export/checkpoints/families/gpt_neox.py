@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from export.checkpoints.building.decoder_family import DecoderConfig, DecoderFamily
+from export.checkpoints.building.decoder_family import HEADS, DecoderConfig, DecoderFamily
 from export.checkpoints.building.decoder_keys import BLOCK, Partial, PartialAngles, Share
 from export.checkpoints.building.rotary_keys import Base
 from export.checkpoints.building.tensor_names import cut
@@ -82,7 +82,7 @@ GPT_NEOX = GPTNeoXFamily(
         "layers.{}.mlp.dense_4h_to_h": f"{BLOCK}.feed_forward.2",
         "final_layer_norm": "decoder.norm",
     },
-    heads={"text-generation": {"embed_out": "head"}},  # as releases before 5 name it
+    heads={**HEADS, "text-generation": {"embed_out": "head"}},  # as releases before 5 name it
     prefix="gpt_neox.",
     unused=tuple(f"layers.{{}}.attention.{name}" for name in ("bias", "masked_bias", "rotary_emb.inv_freq")),
 )

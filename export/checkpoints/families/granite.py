@@ -38,8 +38,9 @@ class GraniteFamily(DecoderFamily[Config]):
             "attention.query": config.attention_multiplier * config.head_width**0.5,
             "attention.output": config.residual_multiplier,
             "feed_forward.output": config.residual_multiplier,
-            "decoder.norm": 1 / config.logits_scaling,
         }
+        if isinstance(module.get_submodule("head"), nn.Linear):  # its logits are of the next token
+            factors["decoder.norm"] = 1 / config.logits_scaling
         for name in tensors:
             by = next((by for part, by in factors.items() if name.rpartition(".")[0].endswith(part)), 1.0)
             if by != 1.0:
@@ -47,4 +48,4 @@ class GraniteFamily(DecoderFamily[Config]):
         return tensors
 
 
-GRANITE = GraniteFamily("granite", Config, NAMES, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES)
+GRANITE = GraniteFamily("granite", Config, NAMES, prefix="model.", unused=FREQUENCIES)

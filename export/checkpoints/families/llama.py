@@ -40,7 +40,5 @@ class MistralFamily(DecoderFamily[MistralKeys]):
         return LlamaConfig(**config.common, near=near, window=config.sliding_window)
 
 
-LLAMA = LlamaFamily("llama", Config, NAMES, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES)
-MISTRAL = MistralFamily(
-    "mistral", MistralKeys, NAMES, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES
-)
+LLAMA = LlamaFamily("llama", Config, NAMES, prefix="model.", unused=FREQUENCIES)
+MISTRAL = MistralFamily("mistral", MistralKeys, NAMES, prefix="model.", unused=FREQUENCIES)

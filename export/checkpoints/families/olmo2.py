@@ -33,7 +33,6 @@ OLMO2 = Olmo2Family(
         "layers.{}.post_feedforward_layernorm": f"{BLOCK}.feed_forward_norm",
         "norm": "decoder.norm",
     },
-    heads={"text-generation": {}},
     prefix="model.",
     unused=FREQUENCIES,
 )

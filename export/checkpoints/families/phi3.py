@@ -53,7 +53,6 @@ PHI3 = Phi3Family(
         "layers.{}.self_attn.qkv_proj": cut(*(f"{BLOCK}.attention.{part}" for part in ("query", "key", "value"))),
         "layers.{}.mlp.gate_up_proj": cut(f"{BLOCK}.feed_forward.gate", f"{BLOCK}.feed_forward.up"),
     },
-    heads={"text-generation": {}},
     prefix="model.",
     unused=FREQUENCIES,
 )

@@ -42,7 +42,5 @@ class QwenFamily(DecoderFamily[Qwen2Keys]):
         return LlamaConfig(**config.common, **config.windows, **config.own)
 
 
-QWEN2 = QwenFamily("qwen2", Qwen2Keys, NAMES, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES)
-QWEN3 = QwenFamily(
-    "qwen3", Qwen3Keys, {**NAMES, **HEAD_NORMS}, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES
-)
+QWEN2 = QwenFamily("qwen2", Qwen2Keys, NAMES, prefix="model.", unused=FREQUENCIES)
+QWEN3 = QwenFamily("qwen3", Qwen3Keys, {**NAMES, **HEAD_NORMS}, prefix="model.", unused=FREQUENCIES)

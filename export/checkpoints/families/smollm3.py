@@ -54,4 +54,4 @@ class SmolLM3Family(DecoderFamily[Config]):
         return LlamaConfig(**more, still=still, bias=bias, output_bias=bias, gate_bias=config.mlp_bias)
 
 
-SMOLLM3 = SmolLM3Family("smollm3", Config, NAMES, heads={"text-generation": {}}, prefix="model.", unused=FREQUENCIES)
+SMOLLM3 = SmolLM3Family("smollm3", Config, NAMES, prefix="model.", unused=FREQUENCIES)

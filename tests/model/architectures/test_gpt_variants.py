@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.architectures.gpt import gpt
-from model.architectures.gpt_variants import GemmaConfig, LlamaConfig, NeoXConfig, Olmo2Config
+from model.architectures.gpt import gpt, text_reader
+from model.architectures.gpt_variants import EmbeddingGemmaConfig, GemmaConfig, LlamaConfig, NeoXConfig, Olmo2Config
+from model.parts.heads import Pool
 from model.parts.positions import Rotary
 from model.parts.stretch import Llama3
 from tests.samples.attention_reference import (
@@ -147,3 +148,38 @@ def test_steps_with_a_cache_give_what_one_pass_gives(name):
             assert_same(logits[row], whole[row, at], 1e-6)
             for path, weights in seen.items():
                 assert_same(weights[row, :, 0, : at + 1], maps[path][row, :, at, : at + 1], 1e-6)
+
+
+@torch.no_grad()
+def test_a_text_that_is_read_has_the_states_of_one_that_is_continued():
+    for name, config in CONFIGS.items():
+        module = made(name)
+        states, maps = module.states(TOKENS)
+        reader = text_reader(gpt(config, Pool("last", nn.Identity())), config).double()
+        reader.load_state_dict({
+            key.replace("decoder.", "encoder."): one
+            for key, one in module.state_dict().items()
+            if not key.startswith("head.")
+        })  # fmt: skip
+        tokens = torch.nn.functional.pad(TOKENS, (0, 2))
+        visible = torch.arange(9).expand(2, -1) < 7
+        vector, own = reader(tokens, visible)
+        assert_same(vector, states[:, -1].numpy())
+        for key, weights in maps.items():
+            assert_same(own[key.replace("decoder.", "encoder.")][..., :7, :7], weights.numpy())
+
+
+@torch.no_grad()
+def test_a_gemma_that_embeds_sees_half_a_window_on_each_side():
+    config = EmbeddingGemmaConfig(**vars(CONFIGS["gemma"]) | {"window": 4})
+    reader = text_reader(gpt(config, Pool("mean", nn.Identity())), config)
+    visible = torch.arange(7).expand(2, -1) < torch.tensor([[7], [5]])
+    seen = {name: weights > 0 for name, weights in sharpen(reader)(TOKENS, visible)[1].items()}
+    away = np.abs(np.subtract.outer(np.arange(7), np.arange(7)))
+    for layer in range(3):
+        near = away <= (2 if layer in config.near else 99)
+        for text, length in enumerate((7, 5)):
+            wanted = near & (np.arange(7) < length)
+            found = seen[f"encoder.blocks.{layer}.attention"][text].numpy()
+            rows = np.arange(7) < length
+            assert (found[:, rows] == wanted[rows]).all()

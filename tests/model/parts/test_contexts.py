@@ -7,6 +7,7 @@ from model.parts.attention import Context, causal, visible_keys
 from model.parts.cache import Slots
 from model.parts.contexts import (
     Apart,
+    Before,
     Biased,
     Causal,
     Disentangled,
@@ -37,6 +38,18 @@ def test_what_is_later_is_not_seen():
             assert [bool(one) for one in given[text, 0, query]] == [
                 key <= query and bool(VISIBLE[text, key]) for key in range(6)
             ]
+
+
+def test_a_text_that_is_read_at_once_sees_what_a_decoder_sees_of_it_without_padding():
+    rotary = Rotary(4, 30.0)
+    sights = Sights([Sight(rotary), Sight(rotary, 3)], [0, 1])
+    for layer, given in enumerate(Before(sights)(VISIBLE)):
+        for text, length in enumerate((6, 4)):
+            alone = sights(causal(length), torch.arange(length))[layer]
+            assert torch.equal(given.visible[text, 0, :length, :length], alone.visible)
+            assert not given.visible[text, 0, :, length:].any()
+            for turned, wanted in zip(given.rotation, alone.rotation, strict=True):
+                assert_same(turned[0, :length], wanted)
 
 
 def test_a_bias_is_that_of_the_distances_of_all_tokens():

@@ -158,7 +158,7 @@ def test_labels_and_scores_are_those_of_the_configuration(sources, name):
     config = json.loads((checkpoint_of(name) / "config.json").read_text())
     exclusive = config.get("problem_type") != "multi_label_classification" and name != "conditional-detr"
     of_one_label = {"bert-rank": "sigmoid", "roberta-rank": "identity"}
-    of_one_label |= dict.fromkeys(("modernbert-first", "nomic-bert"), "sigmoid")
+    of_one_label |= dict.fromkeys(("modernbert-first", "nomic-bert", "qwen3-rank"), "sigmoid")
     assert source.labels == tuple(config["id2label"].values())
     assert source.scores == of_one_label.get(name, "softmax" if exclusive else "sigmoid")
 
