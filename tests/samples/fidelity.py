@@ -343,7 +343,7 @@ def _answer(name, described, out, feed):
             return out.last_hidden_state.mean(1)
         declared = CASES[name].pooling
         found = pooled(out.last_hidden_state, feed["source_visible"], declared or "mean")
-        return found / found.norm(dim=1, keepdim=True) if declared else found
+        return found / found.norm(dim=1, keepdim=True).clamp_min(1e-12) if declared else found
     if described.task == "question-answering":
         logits = torch.stack([out.start_logits, out.end_logits], dim=-1)
     else:
