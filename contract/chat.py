@@ -92,5 +92,21 @@ class Chat(Part):
         return Piece(text.rstrip() if turn.trims else text, number, start)
 
 
+class PairForm(Part):
+    """The strings around two texts, such as a query and a document, which become one text for a model to judge."""
+
+    begins: str = Field(description="what stands before the first text")
+    between: str = Field(description="what stands between them")
+    ends: str = Field(description="what stands behind the second")
+
+    def pieces(self, first: str, second: str) -> list[Piece]:
+        """Return the text of two texts in pieces: theirs are those of messages 0 and 1."""
+        return [Piece(self.begins), Piece(first, 0), Piece(self.between), Piece(second, 1), Piece(self.ends)]
+
+    def text(self, first: str, second: str) -> str:
+        """Return the text of two texts."""
+        return "".join(piece.text for piece in self.pieces(first, second))
+
+
 def _around(turn: Turn, content: Piece) -> list[Piece]:
     return [Piece(turn.prefix), content, Piece(turn.suffix)]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from contract.chat import Chat
+from contract.chat import Chat, PairForm
 from contract.part import FileName, Part, Size
 
 KIND_NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -147,6 +147,11 @@ class TextRule(Part):
         None, description="the token before the text in a decoder that is given the text too, and answers at its end"
     )
     chat: Chat | None = Field(None, description="how messages become a text", exclude_if=lambda form: form is None)
+    pair: PairForm | None = Field(
+        None,
+        description="how two texts become one; by default as the tokenizer puts them together",
+        exclude_if=lambda form: form is None,
+    )
     no_chat: str | None = Field(
         None,
         description="why they do not, though the checkpoint has a template of chats",

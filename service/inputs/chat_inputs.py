@@ -1,15 +1,15 @@
-"""The messages of a chat as tokens, each of which knows its message and its role."""
+"""The messages of a chat, or two texts in a form, as tokens, each of which knows its message or text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from contract.chat import ASSISTANT, SYSTEM, USER, Chat, Piece
+from contract.chat import ASSISTANT, SYSTEM, USER, Chat, PairForm, Piece
 from contract.input_rules import TextRule
 from service.errors import Unacceptable
-from service.inputs.model_input import Conversation, Token
-from service.inputs.tokenization import TextTokenizer, check_count
+from service.inputs.model_input import Conversation, Pair, Token, strings_of
+from service.inputs.tokenization import TextTokenizer, check_count, without_end
 
-SPECIAL = "messages: must not hold special tokens of this model, which its tokenizer cannot write as text"
+SPECIAL = "must not hold special tokens of this model, which its tokenizer cannot write as text"
 
 
 def form_of(rule: TextRule, conversation: Conversation) -> Chat:
@@ -33,18 +33,52 @@ def why_no_chat(rule: TextRule) -> str:
 
 
 def chat_tokens(tokenizer: TextTokenizer, form: Chat, conversation: Conversation, limit: int) -> list[Token]:
-    """Return the tokens of a chat; those that are of no message have no span, as special ones.
+    """Return the tokens of a chat, with their roles.
 
-    They are those of the whole text, as the reference library has them. Special tokens in a message are text: each is
-    tokenized by itself, as a text that it begins and ends. Raises what `TextTokenizer.written` does, and Unacceptable
-    for more than `limit` tokens, and where no such text can be written.
+    Raises what `TextTokenizer.begun` and `placed_tokens` do, and Unacceptable for more than `limit` tokens.
     """
     pieces = form.pieces(conversation.messages)
+    roles = {number: message.role for number, message in enumerate(conversation.messages)}
+    (text,) = tokenizer.begun(["".join(piece.text for piece in pieces)])
+    tokens = placed_tokens(tokenizer, pieces, tokenizer.written(text), "messages")
+    check_count(len(tokens), limit)
+    return [token if token.sequence is None else replace(token, role=roles[token.sequence]) for token in tokens]
+
+
+def pair_tokens(
+    tokenizer: TextTokenizer, form: PairForm, pair: Pair, limit: int, *, truncate: bool = False
+) -> list[Token]:
+    """Return the tokens of two texts in a form; with `truncate`, the end of one that is too long is cut off.
+
+    That is the second, unless the pair says which. Raises what `TextTokenizer.begun`, `without_end` and `placed_tokens`
+    do, and Unacceptable for more than `limit` tokens.
+    """
+    tokens = whole_pair(tokenizer, form, tokenizer.begun(strings_of(pair), truncate=truncate))
+    if not truncate:
+        check_count(len(tokens), limit)
+        return tokens
+    return without_end(tokens, *(limit, 1) if pair.most is None else (pair.most, pair.cut), limit)
+
+
+def whole_pair(tokenizer: TextTokenizer, form: PairForm, texts: Sequence[str]) -> list[Token]:
+    """Return the tokens of two texts in a form, however many. Raises what `placed_tokens` does."""
+    pieces = form.pieces(*texts)
+    return placed_tokens(tokenizer, pieces, tokenizer.written("".join(one.text for one in pieces)), "input")
+
+
+def placed_tokens(
+    tokenizer: TextTokenizer, pieces: Sequence[Piece], written: Sequence[Token], subject: str
+) -> list[Token]:
+    """Return what is written as the tokens of pieces; those that are of no message have no span, as special ones.
+
+    They are those of the whole text, as the reference library has them. Special tokens in a message are text: each is
+    tokenized by itself, as a text that it begins and ends. Raises Unacceptable where no such text can be written.
+    """
     text = "".join(piece.text for piece in pieces)
     tokens: list[Token] = []
     contents = _placed(pieces)
     begin, stop, content = next(contents)
-    for token in tokenizer.written(text):
+    for token in written:
         first, last = token.span or (0, 0)
         while stop <= first:
             begin, stop, content = next(contents, (len(text) + 1, len(text) + 1, Piece("")))
@@ -56,14 +90,13 @@ def chat_tokens(tokenizer: TextTokenizer, form: Chat, conversation: Conversation
             token,
             span=_moved(start, end, content.start - begin),
             sequence=content.message,
-            role=conversation.messages[content.message or 0].role,
         )
         if not tokenizer.is_special(token.index):
             tokens.append(placed)
         elif (start, end) == (first, last):
             plain = tokenizer.written(text[first:last], plain=True)
             if any(tokenizer.is_special(one.index) for one in plain):
-                raise Unacceptable(SPECIAL)
+                raise Unacceptable(f"{subject}: {SPECIAL}")
             for piece in plain:
                 within = piece.span or (0, 0)
                 span = _moved(*within, first + content.start - begin)
@@ -71,8 +104,7 @@ def chat_tokens(tokenizer: TextTokenizer, form: Chat, conversation: Conversation
         elif text[start:end].isspace():  # white space of a message, which a special token of the form takes in
             tokens.append(replace(token, span=None))
         else:
-            raise Unacceptable(SPECIAL)
-    check_count(len(tokens), limit)
+            raise Unacceptable(f"{subject}: {SPECIAL}")
     return tokens
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from contract.artifact import MANIFEST, Artifact, ArtifactError
 from contract.input_rules import TextRule
 from contract.manifest import ANSWERED
-from service.inputs.chat_inputs import chat_tokens, form_of
-from service.inputs.model_input import Conversation, LanguageTokens, ModelInput, Text, Token, Windows
-from service.inputs.tokenization import TextTokenizer
+from service.inputs.chat_inputs import chat_tokens, form_of, pair_tokens, whole_pair
+from service.inputs.model_input import Conversation, LanguageTokens, ModelInput, Pair, Text, Token, Windows, strings_of
+from service.inputs.tokenization import TextTokenizer, check_characters, in_windows
 
 MODEL_LANGUAGES = LanguageTokens()
 """The languages where a request asks for none."""
@@ -53,6 +53,8 @@ class TextInputs:
         """Tokenize a text behind the model's prompt, or a chat. Raises as `TextTokenizer.encode` and `form_of` do."""
         if isinstance(text, Conversation):
             tokens = chat_tokens(self.tokenizer, form_of(self.rule, text), text, self.rule.max_tokens)
+        elif self.rule.pair and isinstance(text, Pair):
+            tokens = pair_tokens(self.tokenizer, self.rule.pair, text, self.rule.max_tokens, truncate=truncate)
         else:
             tokens = self.tokenizer.encode(text, prompt=self.rule.prompt, truncate=truncate)
         if self.rule.filled and self.rule.padding is not None:
@@ -65,6 +67,10 @@ class TextInputs:
 
     def windows_of(self, text: Text, windows: Windows) -> list[ModelInput]:
         """Tokenize a text behind the model's prompt, in windows. Raises as `TextTokenizer.windows` does."""
+        if self.rule.pair and isinstance(text, Pair):
+            check_characters(strings_of(text))
+            tokens = whole_pair(self.tokenizer, self.rule.pair, strings_of(text))
+            return list(map(self._input_of, in_windows(tokens, windows, self.rule.max_tokens, paired=True)))
         return list(map(self._input_of, self.tokenizer.windows(text, windows, prompt=self.rule.prompt)))
 
     def _input_of(self, tokens: Sequence[Token]) -> ModelInput:

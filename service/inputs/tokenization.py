@@ -71,12 +71,7 @@ class TextTokenizer:
         """
         prompt = text.prompt if isinstance(text, Prompted) else prompt
         first, *more = strings_of(text)
-        texts = [prompt + first, *more]
-        parts = [self._first_part(one) for one in texts]
-        if parts != texts and not truncate:
-            given = sum(map(len, (first, *more)))
-            raise TooLarge(f"input: at most {self._limit} tokens, given {given} characters")
-        texts = parts
+        texts = self.begun([prompt + first, *more], len(prompt), truncate=truncate)
         most = text.most if truncate and isinstance(text, Pair) else None
         cuts_any = truncate and most is None
         encoding = _encoded(self._truncating_tokenizer if cuts_any else self._tokenizer, texts)
@@ -87,15 +82,13 @@ class TextTokenizer:
         tokens = self._tokens_of(encoding, len(prompt), paired=len(texts) > 1)
         if prompt and first and cuts_any and not any(token.span for token in tokens):
             raise Unacceptable(f"prompt: must leave room for a text in {self._limit} tokens")
-        return tokens if most is None else _without_end(tokens, most, text.cut, self._limit)  # type: ignore[union-attr] # a pair
+        return tokens if most is None else without_end(tokens, most, text.cut, self._limit)  # type: ignore[union-attr] # a pair
 
     def written(self, text: str, *, plain: bool = False) -> list[Token]:
         """Return the tokens of a text that holds its special ones itself; in a `plain` text, these are text too.
 
-        Raises TooLarge as `encode` does; how many there are is not checked.
+        How long it is, and how many there are, is not checked.
         """
-        if self._first_part(text) != text:
-            raise TooLarge(f"input: at most {self._limit} tokens, given {len(text)} characters")
         tokenizer = self._tokenizer
         if plain:
             tokenizer = self._plain = self._plain or _without_specials(tokenizer)
@@ -115,29 +108,10 @@ class TextTokenizer:
         new; TooLarge for more than MOST_CHARACTERS or MOST_WINDOWS.
         """
         first, *more = strings_of(text)
-        if (given := sum(map(len, (prompt, first, *more)))) > MOST_CHARACTERS:
-            raise TooLarge(f"input: at most {MOST_CHARACTERS} characters are read in windows, given {given}")
+        check_characters([prompt, first, *more])
         encoding = _encoded(self._tokenizer, [prompt + first, *more])
-        if not encoding.ids:
-            raise Unacceptable("input: must hold at least one token, given none")
         tokens = self._tokens_of(encoding, len(prompt), paired=bool(more))
-        own = [place for place, one in enumerate(tokens) if one.span and one.sequence == (1 if more else None)]
-        begin, end = (own[0], own[-1] + 1) if own else (len(tokens), len(tokens))
-        others, limit = len(tokens) - (end - begin), min(windows.most or self._limit, self._limit)
-        room = limit - others
-        stride = min(USUAL_STRIDE, room // 2) if windows.stride is None else windows.stride
-        step = room - stride
-        if len(tokens) <= limit:
-            return [tokens]
-        if room < 1:
-            subject = "the first text must leave room for the second" if more else "must leave room for a text"
-            raise Unacceptable(f"input: {subject} in {limit} tokens, takes {others}")
-        if step < 1:
-            raise Unacceptable(f"stride: must be less than the {room} tokens of a window, given {stride}")
-        if (count := (len(tokens) - limit + step - 1) // step + 1) > MOST_WINDOWS:
-            raise TooLarge(f"input: at most {MOST_WINDOWS} windows, given {count}; a smaller stride has fewer")
-        starts = range(begin, begin + count * step, step)
-        return [[*tokens[:begin], *tokens[start : min(start + room, end)], *tokens[end:]] for start in starts]
+        return in_windows(tokens, windows, self._limit, paired=bool(more))
 
     def _tokens_of(self, encoding: Encoding, prompt: int, *, paired: bool) -> list[Token]:
         """Return the tokens of a text behind a prompt of `prompt` characters, or of a pair."""
@@ -162,23 +136,16 @@ class TextTokenizer:
             )
         ]
 
-    def _first_part(self, text: str) -> str:
-        """Return the beginning of a text that has more tokens than the model takes, or all of it.
+    def begun(self, texts: Sequence[str], prompt: int = 0, *, truncate: bool = False) -> list[str]:
+        """Return texts as far as they are tokenized: all of them, or where they may be cut off what begins each.
 
-        A tokenizer may drop or join any number of characters, so that only tokens say how much of a text is enough.
+        The first holds a prompt of `prompt` characters. Raises TooLarge as `encode` does.
         """
-        most = max(MOST_CHARACTERS, self._limit * CHARACTERS_PER_TOKEN)
-        size = self._limit * CHARACTERS_PER_TOKEN
-        while size < len(text):
-            part = text[:size]
-            if len(_encoded(self._tokenizer, [part], special=False).ids) > self._limit:
-                return part
-            if size == most:
-                raise TooLarge(
-                    f"input: must have its first {self._limit} tokens in at most {most} characters, given {len(text)}"
-                )
-            size = min(size * GROWTH, most)
-        return text
+        parts = [_first_part(self._tokenizer, one, self._limit) for one in texts]
+        if parts != list(texts) and not truncate:
+            given = sum(map(len, texts)) - prompt
+            raise TooLarge(f"input: at most {self._limit} tokens, given {given} characters")
+        return parts
 
     def holds(self, index: int) -> bool:
         """Return whether there is a token of this index."""
@@ -277,7 +244,47 @@ class TextTokenizer:
         return self._tokenizer.id_to_token(index) or ""
 
 
-def _without_end(tokens: list[Token], most: int, cut: int, limit: int) -> list[Token]:
+def _first_part(tokenizer: Tokenizer, text: str, limit: int) -> str:
+    """Return the beginning of a text that has more tokens than a limit, or all of it.
+
+    A tokenizer may drop or join any number of characters, so that only tokens say how much of a text is enough.
+    """
+    most = max(MOST_CHARACTERS, limit * CHARACTERS_PER_TOKEN)
+    size = limit * CHARACTERS_PER_TOKEN
+    while size < len(text):
+        part = text[:size]
+        if len(_encoded(tokenizer, [part], special=False).ids) > limit:
+            return part
+        if size == most:
+            raise TooLarge(f"input: must have its first {limit} tokens in at most {most} characters, given {len(text)}")
+        size = min(size * GROWTH, most)
+    return text
+
+
+def in_windows(tokens: list[Token], windows: Windows, most: int, *, paired: bool) -> list[list[Token]]:
+    """Return tokens in windows of at most `most`, as `TextTokenizer.windows` does."""
+    if not tokens:
+        raise Unacceptable("input: must hold at least one token, given none")
+    own = [place for place, one in enumerate(tokens) if one.span and one.sequence == (1 if paired else None)]
+    begin, end = (own[0], own[-1] + 1) if own else (len(tokens), len(tokens))
+    others, limit = len(tokens) - (end - begin), min(windows.most or most, most)
+    room = limit - others
+    stride = min(USUAL_STRIDE, room // 2) if windows.stride is None else windows.stride
+    step = room - stride
+    if len(tokens) <= limit:
+        return [tokens]
+    if room < 1:
+        subject = "the first text must leave room for the second" if paired else "must leave room for a text"
+        raise Unacceptable(f"input: {subject} in {limit} tokens, takes {others}")
+    if step < 1:
+        raise Unacceptable(f"stride: must be less than the {room} tokens of a window, given {stride}")
+    if (count := (len(tokens) - limit + step - 1) // step + 1) > MOST_WINDOWS:
+        raise TooLarge(f"input: at most {MOST_WINDOWS} windows, given {count}; a smaller stride has fewer")
+    starts = range(begin, begin + count * step, step)
+    return [[*tokens[:begin], *tokens[start : min(start + room, end)], *tokens[end:]] for start in starts]
+
+
+def without_end(tokens: list[Token], most: int, cut: int, limit: int) -> list[Token]:
     """Return the tokens of a pair with at most `most` of its text `cut`, or fewer if the model takes no more.
 
     Raises Unacceptable if the other text leaves none.
@@ -297,6 +304,12 @@ def _without_specials(tokenizer: Tokenizer) -> Tokenizer:
     plain = Tokenizer.from_str(tokenizer.to_str())
     plain.encode_special_tokens = True
     return plain
+
+
+def check_characters(texts: Sequence[str]) -> None:
+    """Raise TooLarge for more characters than are read in windows."""
+    if (given := sum(map(len, texts))) > MOST_CHARACTERS:
+        raise TooLarge(f"input: at most {MOST_CHARACTERS} characters are read in windows, given {given}")
 
 
 def check_count(count: int, limit: int | None) -> None:
