@@ -45,6 +45,7 @@ TESTED_ELSEWHERE = {
     "export/checkpoints/building/family.py": "tests/export/checkpoints/reading/test_checkpoint.py",
     "export/checkpoints/reading/chat_conversations.py": "tests/export/checkpoints/reading/test_chat_template.py",
     "export/checkpoints/reading/chat_rendering.py": "tests/export/checkpoints/reading/test_chat_template.py",
+    "export/checkpoints/reading/pair_template.py": "tests/export/checkpoints/reading/test_ranking.py",
     "export/checkpoints/building/multilingual_family.py": "tests/end_to_end/test_families_over_http.py",
     "export/checkpoints/reading/tokenizers/sentencepiece_model.py": (
         "tests/export/checkpoints/reading/tokenizers/test_marian.py"

@@ -5,26 +5,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import torch
+from tokenizers import Tokenizer
 from torch import nn
 
+from contract.input_rules import TextRule
 from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.tensor_names import Names, copy_of
 from export.checkpoints.building.text_family import (
     ReadConfig,
-    declared_of,
     layers_behind,
     names_behind,
     scores_of,
 )
-from export.checkpoints.reading.checkpoint import Checkpoint
+from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.generation_config import read_generation
-from export.checkpoints.reading.sentence_transformers import check_declaration
-from export.checkpoints.reading.tokenizers.tokenizer import config_prompt, read_tokenizer, text_rule
+from export.checkpoints.reading.ranking import ranks_by_words, read_ranking
+from export.checkpoints.reading.sentence_transformers import check_declaration, read_sentence_settings
+from export.checkpoints.reading.tokenizers.tokenizer import check_text_fits, config_prompt, read_tokenizer, text_rule
+from export.errors import CheckpointError
 from export.plan import Source
 from export.tasks.generation import text_continuer
 from export.tasks.text import text_model
-from model.architectures.gpt import GPTConfig, gpt, text_reader
+from model.architectures.gpt import GPT, GPTConfig, gpt, text_reader
 from model.parts.heads import Pool
 
 
@@ -57,14 +61,17 @@ class DecoderFamily(Family[C]):
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
-        return (self._continuer if task == "text-generation" else self._reader)(checkpoint, options, config, task)
+        if task == "text-generation":
+            return self._continuer(checkpoint, options, config)
+        if task == "feature-extraction":
+            return self._embedder(checkpoint, options, config)
+        return (self._ranker if ranks_by_words(checkpoint) else self._classifier)(checkpoint, options, config)
 
-    def _continuer(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
+    def _continuer(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
         """Return the source of a model that continues texts."""
         tokenizer = read_tokenizer(checkpoint, config.vocab_size)
         sizes = self.sizes(config)
-        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
-        module, unused = self.fill(gpt(sizes, head), checkpoint, config, task)
+        module, unused = self._of_words(checkpoint, config, sizes)
         text = text_rule(checkpoint, tokenizer, sizes.length, **config_prompt(checkpoint))
         rules = read_generation(
             checkpoint,
@@ -87,17 +94,15 @@ class DecoderFamily(Family[C]):
             made_by=made_by(self.model_type, sizes, checkpoint, unused),
         )
 
-    def _reader(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
-        """Return the source of a model that embeds or classifies texts: the last token has seen all of them."""
-        declared, sizes = declared_of(checkpoint, config, task), self.sizes(config)
+    def _of_words(self, checkpoint: Checkpoint, config: C, sizes: GPTConfig) -> tuple[GPT, list[str]]:
+        """Return the definition with its layer over the vocabulary, and the names of unused tensors."""
+        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
+        return self.fill(gpt(sizes, head), checkpoint, config, "text-generation")
+
+    def _embedder(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
+        """Return the source of a model that embeds texts."""
+        declared, sizes = read_sentence_settings(checkpoint), self.sizes(config)
         tokenizer = read_tokenizer(checkpoint, config.vocab_size, lower_case=declared.lower_case)
-        more: dict[str, Any] = {}
-        if task == "feature-extraction":
-            head = Pool(declared.pooling, nn.Sequential(*layers_behind(sizes.width, declared)))
-        else:
-            check_declaration(checkpoint)
-            head = Pool("last", nn.Linear(sizes.width, len(config.labels), bias=False))
-            more = {"labels": config.labels, "scores": scores_of(checkpoint, config)}
         text = text_rule(
             checkpoint,
             tokenizer,
@@ -107,18 +112,68 @@ class DecoderFamily(Family[C]):
             default_prompt=declared.default_prompt,
         )
         checkpoint = checkpoint.with_folders(layer.path for layer in declared.layers)
-        module, unused = self.fill(gpt(sizes, head), checkpoint, config, task, names_behind(declared))
-        cut = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
+        head = Pool(declared.pooling, nn.Sequential(*layers_behind(sizes.width, declared)))
+        module, unused = self.fill(gpt(sizes, head), checkpoint, config, "feature-extraction", names_behind(declared))
+        more = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
+        made = made_by(self.model_type, sizes, checkpoint, unused) | more
+        return self._reader(options, module, sizes, text, tokenizer, made)
+
+    def _classifier(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
+        """Return the source of a model that classifies texts by the last token, which has seen all of them."""
+        check_declaration(checkpoint)
+        sizes, tokenizer = self.sizes(config), read_tokenizer(checkpoint, config.vocab_size)
+        last = [*tokenizer.encode("a").ids, None][-2]
+        if last is not None and last == checkpoint.config.get("pad_token_id"):
+            raise CheckpointError(f"{CONFIG}: pad_token_id must not be the token that ends texts, which answers")
+        head = Pool("last", nn.Linear(sizes.width, len(config.labels), bias=False))
+        module, unused = self.fill(gpt(sizes, head), checkpoint, config, "text-classification")
+        text = text_rule(checkpoint, tokenizer, sizes.length)
+        made, scores = made_by(self.model_type, sizes, checkpoint, unused), scores_of(checkpoint, config)
+        return self._reader(options, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
+
+    def _ranker(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
+        """Return the source of a model that ranks texts: by the logit of yes less that of no, at the last token."""
+        sizes, tokenizer = self.sizes(config), read_tokenizer(checkpoint, config.vocab_size)
+        ranking = read_ranking(checkpoint, tokenizer, config.vocab_size)
+        text = text_rule(checkpoint, tokenizer, sizes.length, ranking.max_tokens).model_copy(
+            update={"pair": ranking.form}
+        )
+        check_text_fits(text, tokenizer, "the text around a query and a document")
+        module, unused = self._of_words(checkpoint, config, sizes)
+        words = module.get_submodule("head").get_parameter("weight").detach().double()
+        score = nn.Linear(sizes.width, 1, bias=False)
+        with torch.no_grad():
+            score.weight.copy_(words[ranking.true] - (0 if ranking.false is None else words[ranking.false]))
+        module.head = Pool("last", score)
+        asked = {"true_token": ranking.true, "false_token": ranking.false}
+        more = {name: token for name, token in asked.items() if token is not None}
+        made = made_by(self.model_type, sizes, checkpoint, unused) | more
+        labels = {"id2label": {"0": tokenizer.decode([ranking.true]).strip() or "yes"}, "num_labels": 1}
+        config = config.model_copy(update=labels)
+        scores = scores_of(checkpoint, config)
+        return self._reader(options, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
+
+    def _reader(
+        self,
+        options: ExportOptions,
+        module: GPT,
+        sizes: GPTConfig,
+        text: TextRule,
+        tokenizer: Tokenizer,
+        made: dict[str, Any],
+        **classes: Any,  # noqa: ANN401 # those of text_model
+    ) -> Source:
+        """Return the source of a model whose head answers of a whole text: by classes, or a vector."""
         return text_model(
             options.name,
-            text_reader(module, sizes),
+            text_reader(module.eval(), sizes),
             sizes,
             family=self.model_type,
-            task=task,
+            task="text-classification" if classes else "feature-extraction",
             text=text,
             tokenizer=tokenizer.to_str(pretty=True),
-            made_by=made_by(self.model_type, sizes, checkpoint, unused) | cut,
-            **more,
+            made_by=made,
+            **classes,
         )
 
     def head_names(self, config: C, task: Task) -> Names:

@@ -8,7 +8,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,11 @@ def read_chat(checkpoint: Checkpoint) -> tuple[Chat | None, str]:
     That is an empty string where the checkpoint has no template.
     """
     try:
-        template = _template(checkpoint)
+        template = template_of(checkpoint)
         if template is None:
             return None, ""
-        tokens = _special_tokens(checkpoint)
-        form = derive(_render(template, tokens), tokens)
+        tokens = special_tokens(checkpoint)
+        form = derive(render(template, tokens), tokens)
     except NoFormError as error:
         return None, str(error)
     dated = "; of a date it says its own, not that of the day" if CLOCK in template else ""
@@ -54,8 +54,8 @@ def derive(texts: Mapping[str, str | None], tokens: Mapping[str, str]) -> Chat:
 
     Raises NoFormError.
     """
-    head, tail = _split(texts["one"], MARKS[USER])
-    _, between, behind, _ = _split(texts["turns"], MARKS[USER], MARKS[ASSISTANT], LAST)
+    head, tail = split(texts["one"], MARKS[USER])
+    _, between, behind, _ = split(texts["turns"], MARKS[USER], MARKS[ASSISTANT], LAST)
     ending = tokens.get("eos_token", "")
     closed, answered = _ends(texts["closed"], ending), _ends(texts["answered"], ending)
     closing = next((one for one in closed if between.startswith(one) and tail.startswith(one)), None)
@@ -94,7 +94,7 @@ def _with_system(form: Chat, texts: Mapping[str, str | None], head: str, first: 
     told, mark = texts["told"], MARKS[SYSTEM]
     if told is None or mark not in told:
         return form
-    before, between, _ = _split(told, mark, MARKS[USER])
+    before, between, _ = split(told, mark, MARKS[USER])
     turns = texts["told turns"] or ""
     padded = f" \n{mark}\n " not in (texts["padded system"] or "")
     opening, begins, changes = form.user.prefix, form.begins, dict[str, Any]()
@@ -138,7 +138,7 @@ def _shared(one: str, other: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def _split(text: str | None, *marks: str) -> list[str]:
+def split(text: str | None, *marks: str) -> list[str]:
     """Return a text in pieces, cut at marks. Raises NoFormError unless each of them comes once, in this order."""
     if text is None:
         raise NoFormError("its template refuses a chat of a user and an assistant")
@@ -151,9 +151,20 @@ def _split(text: str | None, *marks: str) -> list[str]:
     return [*pieces, rest]
 
 
-def _render(template: str, tokens: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what a template makes of all conversations, by their names. Raises NoFormError if it makes nothing."""
-    asked = [(name, messages, name not in CLOSED) for name, messages in {**PROBES, **CLOSED, **CONVERSATIONS}.items()]
+ALL = {**PROBES, **CLOSED, **CONVERSATIONS}
+
+
+def render(
+    template: str,
+    tokens: Mapping[str, str],
+    conversations: Mapping[str, Sequence[Message]] = ALL,
+    closed: Collection[str] = CLOSED,
+) -> dict[str, str | None]:
+    """Return what a template makes of conversations, by their names, of which some are `closed`: nobody answers.
+
+    Raises NoFormError if it makes nothing.
+    """
+    asked = [(name, messages, name not in closed) for name, messages in conversations.items()]
     document = {"template": template, "variables": tokens, "conversations": [_given(*one[1:]) for one in asked]}
     try:
         done = subprocess.run(  # noqa: S603 # our own script; the template is data on its standard input
@@ -172,7 +183,7 @@ def _given(messages: Sequence[Message], opened: bool) -> dict[str, object]:
     return {"messages": [one._asdict() for one in messages], "add_generation_prompt": opened}
 
 
-def _template(checkpoint: Checkpoint) -> str | None:
+def template_of(checkpoint: Checkpoint) -> str | None:
     """Return the template of chats; of several, that of the name `default`. Raises NoFormError for a strange one."""
     file = checkpoint.folder / TEMPLATE_FILE
     found: object = checkpoint.json(SETTINGS_FILE).get("chat_template")
@@ -190,7 +201,7 @@ def _template(checkpoint: Checkpoint) -> str | None:
     return found
 
 
-def _special_tokens(checkpoint: Checkpoint) -> dict[str, str]:
+def special_tokens(checkpoint: Checkpoint) -> dict[str, str]:
     """Return the special tokens by the names that templates know, such as `bos_token`."""
     found: dict[str, str] = dict(row_of(class_name(checkpoint)).specials)
     for file in ("special_tokens_map.json", SETTINGS_FILE):

@@ -23,6 +23,8 @@ IRRELEVANT_SETTINGS = ("transformer_task", "modality_config", "module_output_nam
 OF_STATES, OF_LOGITS = "feature-extraction", "fill-mask"
 """The `transformer_task` of a Transformer that answers with states, which is the usual one, or with logits of words."""
 DECLARATION_FILE = "config_sentence_transformers.json"
+LOGIT_SCORE = "LogitScore"
+"""The module of a decoder that ranks by what it says next."""
 POOLINGS: dict[str, "Pooling"] = {
     "cls": "first",
     "mean": "mean",
@@ -105,41 +107,47 @@ class SentenceSettings:
 
 
 def declared_task(checkpoint: Checkpoint) -> Task | None:
-    """Return what the modules of a folder make of texts; None without modules, and of a cross-encoder."""
-    if not checkpoint.has(MODULES_FILE) or checkpoint.json(DECLARATION_FILE).get("model_type") == "CrossEncoder":
+    """Return what the modules of a folder make of texts; None without modules, and of a cross-encoder's classifier."""
+    kinds = read_modules(checkpoint)[1] if checkpoint.has(MODULES_FILE) else []
+    if LOGIT_SCORE in kinds:
+        return "text-classification"
+    if not kinds or checkpoint.json(DECLARATION_FILE).get("model_type") == "CrossEncoder":
         return None
-    return "sparse-embedding" if "SpladePooling" in _read_modules(checkpoint)[1] else "feature-extraction"
+    return "sparse-embedding" if "SpladePooling" in kinds else "feature-extraction"
 
 
 def read_sentence_settings(checkpoint: Checkpoint) -> SentenceSettings:
     """Read the declaration. Raises CheckpointError for a module, pooling or prompt that is not supported."""
     if not checkpoint.has(MODULES_FILE):
         return SentenceSettings()
-    modules, kinds = _read_modules(checkpoint)
+    modules, kinds = read_modules(checkpoint)
     if kinds[:2] not in (["Transformer"], ["Transformer", "Pooling"]) or not set(kinds[2:]) <= set(BEHIND):
         raise CheckpointError(
             f"{MODULES_FILE}: must be Transformer, Pooling and then {', '.join(BEHIND)}, given {', '.join(kinds)[:200]}"
         )
-    _check_first(modules[0])
-    if (task := _settings_of(checkpoint)[1].get("transformer_task", OF_STATES)) != OF_STATES:
+    check_first(modules[0])
+    file, settings = settings_of(checkpoint)
+    if takes_messages(settings):
+        raise CheckpointError(f"{file}: modality_config must be of texts that are no messages")
+    if (task := settings.get("transformer_task", OF_STATES)) != OF_STATES:
         raise CheckpointError(f"{MODULES_FILE}: must be a Transformer for {OF_STATES}, given {str(task)[:64]}")
     prompts: Mapping[str, str] | None
-    prompts, default_prompt, dimensions = _read_declaration(checkpoint)
+    prompts, default_prompt, dimensions = read_declaration(checkpoint)
     pooling = POOLINGS["mean"]
     if len(kinds) > 1:
-        file = f"{_path_of(checkpoint, 'Pooling', modules[1])}/config.json"
+        file = f"{path_of(checkpoint, 'Pooling', modules[1])}/config.json"
         config = checkpoint.json(file)
         pooling = _read_pooling(file, config, prompted=default_prompt is not None)
         prompts = None if config.get("include_prompt") is False else prompts
     behind: list[Behind] = []
     for kind, module in zip(kinds[2:], modules[2:], strict=True):
         if kind == "Dense":
-            behind.append(_read_dense(checkpoint, _path_of(checkpoint, kind, module)))
+            behind.append(_read_dense(checkpoint, path_of(checkpoint, kind, module)))
         elif kind == "Normalize":
             file = f"{module.get('path', '')}/config.json"
             _check_vector(file, {} if file.startswith("/") else checkpoint.json(file))
             behind.append("unit")
-    limit, lower_case = _read_settings(checkpoint)
+    limit, lower_case = read_settings(checkpoint)
     return SentenceSettings(pooling, tuple(behind), limit, lower_case, prompts, default_prompt, dimensions)
 
 
@@ -150,25 +158,31 @@ def read_sparse_settings(checkpoint: Checkpoint, vocabulary: int) -> SentenceSet
     """
     if not checkpoint.has(MODULES_FILE):
         return SentenceSettings()
-    modules, kinds = _read_modules(checkpoint)
-    settings = _settings_of(checkpoint)[1]
+    modules, kinds = read_modules(checkpoint)
+    settings = settings_of(checkpoint)[1]
     task = settings.get("transformer_task", OF_LOGITS if kinds[:1] == ["MLMTransformer"] else None)
     if kinds not in (["MLMTransformer", "SpladePooling"], ["Transformer", "SpladePooling"]) or task != OF_LOGITS:
         raise CheckpointError(
             f"{MODULES_FILE}: must be a Transformer for {OF_LOGITS} and SpladePooling, given "
             f"{', '.join(kinds)[:200]} for {str(task)[:64]}"
         )
-    _check_first(modules[0])
-    prompts, default_prompt, dimensions = _read_declaration(checkpoint)
+    check_first(modules[0])
+    prompts, default_prompt, dimensions = read_declaration(checkpoint)
     most = checkpoint.json(DECLARATION_FILE).get("max_active_dims")
     for name, given in (("truncate_dim", dimensions), ("max_active_dims", most)):
         if given is not None:
             raise CheckpointError(f"{DECLARATION_FILE}: {name} must be null, given {str(given)[:64]!r}")
-    words = _read_splade(checkpoint, f"{_path_of(checkpoint, kinds[1], modules[1])}/config.json", vocabulary)
-    limit, lower_case = _read_settings(checkpoint)
+    words = _read_splade(checkpoint, f"{path_of(checkpoint, kinds[1], modules[1])}/config.json", vocabulary)
+    limit, lower_case = read_settings(checkpoint)
     return SentenceSettings(
         max_tokens=limit, lower_case=lower_case, prompts=prompts, default_prompt=default_prompt, words=words
     )
+
+
+def takes_messages(settings: Mapping[str, Any]) -> bool:
+    """Return whether texts are put into messages, and these into a template."""
+    taken = settings.get("modality_config")
+    return isinstance(taken, dict) and "message" in taken
 
 
 def _read_splade(checkpoint: Checkpoint, file: str, vocabulary: int) -> SpladePooling:
@@ -190,7 +204,7 @@ def _read_splade(checkpoint: Checkpoint, file: str, vocabulary: int) -> SpladePo
     return SpladePooling(WORD_POOLINGS[strategy], LOGS[activation])
 
 
-def _read_modules(checkpoint: Checkpoint) -> tuple[list[dict[str, Any]], list[str]]:
+def read_modules(checkpoint: Checkpoint) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the modules of a folder, and the class of each. Raises CheckpointError."""
     modules = read_json(checkpoint.folder / MODULES_FILE)
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
@@ -198,7 +212,8 @@ def _read_modules(checkpoint: Checkpoint) -> tuple[list[dict[str, Any]], list[st
     return modules, [str(module.get("type", "")).rpartition(".")[2] for module in modules]
 
 
-def _check_first(module: Mapping[str, Any]) -> None:
+def check_first(module: Mapping[str, Any]) -> None:
+    """Raise CheckpointError if the first module lies in a folder of its own."""
     if path := module.get("path"):
         raise CheckpointError(f"{MODULES_FILE}: the Transformer must lie in the folder itself, given {path!r}")
 
@@ -211,7 +226,7 @@ def check_declaration(checkpoint: Checkpoint) -> None:
             raise CheckpointError(f"{DECLARATION_FILE}: {name} must be null for this task, given {str(given)[:64]!r}")
 
 
-def _path_of(checkpoint: Checkpoint, kind: str, module: Mapping[str, Any]) -> str:
+def path_of(checkpoint: Checkpoint, kind: str, module: Mapping[str, Any]) -> str:
     """Return the folder of a module. Raises CheckpointError for one that is not there, or lies elsewhere."""
     path = str(module.get("path", ""))
     if not path or "/" in path or path.startswith(".") or not checkpoint.has(f"{path}/config.json"):
@@ -219,7 +234,7 @@ def _path_of(checkpoint: Checkpoint, kind: str, module: Mapping[str, Any]) -> st
     return path
 
 
-def _read_declaration(checkpoint: Checkpoint) -> tuple[dict[str, str], str | None, int | None]:
+def read_declaration(checkpoint: Checkpoint) -> tuple[dict[str, str], str | None, int | None]:
     """Return the prompts by name, the name of the one that is put before every text, and the numbers of a vector."""
     declared = checkpoint.json(DECLARATION_FILE)
     prompts, name, width = (declared.get(key) for key in ("prompts", "default_prompt_name", "truncate_dim"))
@@ -235,9 +250,9 @@ def _read_declaration(checkpoint: Checkpoint) -> tuple[dict[str, str], str | Non
     return texts, name, width
 
 
-def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
+def read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
     """Return the most tokens of a text, and whether texts are in lower case. Raises CheckpointError."""
-    file, settings = _settings_of(checkpoint)
+    file, settings = settings_of(checkpoint)
     limit, lower_case = settings.pop("max_seq_length", None), settings.pop("do_lower_case", False)
     for name, value in settings.items():
         if value and name not in IRRELEVANT_SETTINGS:
@@ -247,7 +262,7 @@ def _read_settings(checkpoint: Checkpoint) -> tuple[int | None, bool]:
     return limit, bool(lower_case)
 
 
-def _settings_of(checkpoint: Checkpoint) -> tuple[str, dict[str, Any]]:
+def settings_of(checkpoint: Checkpoint) -> tuple[str, dict[str, Any]]:
     """Return the file of the Transformer's settings, and what it holds."""
     file = next(filter(checkpoint.has, SETTINGS_FILES), SETTINGS_FILES[0])
     return file, checkpoint.json(file)

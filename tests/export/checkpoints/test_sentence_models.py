@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import warnings
 
 import numpy as np
@@ -14,6 +15,7 @@ from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import Tokenizer
 
 from export.checkpoints.reading.sentence_transformers import LEGACY_POOLINGS, LOGS, POOLINGS, WORD_POOLINGS
+from tests.samples import rankers
 from tests.samples.checkpoints import sharpened, source_of
 from tests.samples.export_folders import edit
 
@@ -81,7 +83,8 @@ def vectors(source):
     arrays = [[one.ids for one in found], [one.attention_mask for one in found], [one.type_ids for one in found]]
     tokens, visible, types = map(torch.tensor, arrays)
     with torch.no_grad():
-        return source.traced(tokens, visible.bool(), types)[0].numpy()
+        given = (tokens, visible.bool(), types)[: len(source.plan("predict").inputs)]
+        return source.traced(*given)[0].numpy()
 
 
 @pytest.mark.parametrize("form", ["today", "older"])
@@ -98,6 +101,75 @@ def test_vectors_are_those_of_the_library(checkpoints, tmp_path, pooling, behind
     assert far(vectors(source), wanted) < 5e-6
     (kind,) = source.attention
     assert kind.pooled == {"cls": "first", "lasttoken": "last"}.get(pooling, "all")
+
+
+GEMMA = [
+    lambda: Dense(16, 24, bias=False, activation_function=torch.nn.Identity()),
+    lambda: Dense(24, 16, bias=False, activation_function=torch.nn.Identity()),
+    Normalize,
+]
+"""What stands behind the mean in EmbeddingGemma."""
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling", "behind", "side"),
+    [("qwen3-features", "lasttoken", [Normalize], "left"), ("qwen3-features", "lasttoken", [], "right"),
+     ("qwen3-features", "weightedmean", [], "right"), ("gemma3-features", "mean", GEMMA, "right")],
+)  # fmt: skip
+def test_vectors_of_decoders_are_those_of_the_library(checkpoints, tmp_path, name, pooling, behind, side):
+    folder, saved = tmp_path / "body", tmp_path / "saved"
+    shutil.copytree(checkpoints(name), folder)
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "padding_side": side}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    more = {"prompts": PROMPTS, "default_prompt_name": "query"}
+    model = saved_by_the_library(folder, saved, pooling, [make() for make in behind], **more)
+    source = source_of(saved)
+    assert (source.task, source.text.prompts, source.text.prompt) == ("feature-extraction", PROMPTS, "low: ")
+    assert far(vectors(source), model.encode(TEXTS)) < 5e-6
+    (kind,) = source.attention
+    assert kind.pooled == {"lasttoken": "last"}.get(pooling, "all")
+    settings = json.loads((saved / "sentence_bert_config.json").read_text())
+    settings["modality_config"]["message"] = {"method": "forward", "format": "flat"}
+    (saved / "sentence_bert_config.json").write_text(json.dumps(settings))
+    with pytest.raises(Exception, match=r"sentence_bert_config.json: modality_config must be of texts that are no"):
+        source_of(saved)
+
+
+def scored(source, pairs):
+    """The logits that the definition gives pairs, one by one, in float64."""
+    tokenizer, model = Tokenizer.from_str(source.tokenizer), source.traced.double()
+    rows = [tokenizer.encode(source.text.pair.text(*pair), add_special_tokens=False).ids for pair in pairs]
+    with torch.no_grad():
+        given = [torch.tensor([row]) for row in rows]
+        return torch.cat([model(row, torch.ones_like(row, dtype=torch.bool))[0][:, 0] for row in given]).numpy()
+
+
+def test_a_decoder_ranks_as_the_library_and_as_its_card_say(tmp_path):
+    folder, saved = tmp_path / "plain", tmp_path / "saved"
+    folder.mkdir()
+    rankers.save(folder)
+    by_itself = source_of(folder, task="text-classification")
+    logits = scored(by_itself, rankers.PAIRS)
+    assert np.ptp(logits) > 0.1, "pairs of one score would show little"
+    wanted = rankers.by_the_card(folder, rankers.PAIRS)
+    assert np.abs(1 / (1 + np.exp(-logits)) - wanted).max() < 1e-9
+    prompts = {"prompts": {"web": rankers.INSTRUCTION, "own": "old"}, "default_prompt_name": "own"}
+    model = quietly(lambda: rankers.save_by_the_library(folder, saved, **prompts))
+    source = source_of(saved)
+    assert (source.task, source.labels, source.scores) == ("text-classification", ("yes",), "sigmoid")
+    assert far(scored(source, rankers.PAIRS), model.predict(rankers.PAIRS, activation_fn=torch.nn.Identity())) < 5e-6
+    assert far(scored(by_itself, rankers.PAIRS), model.predict(
+        rankers.PAIRS, prompt_name="web", activation_fn=torch.nn.Identity())) < 5e-6  # fmt: skip
+    edit(saved, "config_sentence_transformers.json", lambda it: it.update(activation_fn="torch.nn.Identity"))
+    with pytest.raises(Exception, match="activation_fn must be Sigmoid or Identity"):
+        source_of(saved)
+    named = "torch.nn.modules.linear.Identity"
+    edit(saved, "config_sentence_transformers.json", lambda it: it.update(activation_fn=named))
+    assert source_of(saved).scores == "identity"
+    edit(saved, "config_sentence_transformers.json", lambda it: it["prompts"].update(own="old " * 400))
+    with pytest.raises(Exception, match=r"around a query and a document: must leave room for a text in 320 tokens"):
+        source_of(saved)
+    assert source_of(folder).task == "text-generation"
 
 
 def saved_by_the_sparse_library(folder, target, **options):

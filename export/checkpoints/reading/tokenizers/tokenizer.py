@@ -290,8 +290,10 @@ def text_rule(
 
 
 def check_text_fits(rule: TextRule, tokenizer: Tokenizer, subject: str) -> None:
-    """Raise CheckpointError if a rule's prompt and the special tokens leave no room for a text within its limit."""
+    """Raise CheckpointError if what a rule puts around a text, or a pair, leaves no room for it within its limit."""
     needed = len(tokenizer.encode(f"{rule.prompt} a").ids)
+    if rule.pair:
+        needed = len(tokenizer.encode(rule.pair.text("a", "a"), add_special_tokens=False).ids)
     if needed > rule.max_tokens:
         raise CheckpointError(
             f"{subject}: must leave room for a text in {rule.max_tokens} tokens, given {needed} with one"

@@ -56,7 +56,7 @@ def test_the_form_of_a_well_known_template_makes_the_texts_of_the_reference(tmp_
 
 
 def test_what_is_known_of_forms():
-    forms = {name: chat_template.derive(chat_template._render(*TEMPLATES[name]), TEMPLATES[name][1]) for name in (
+    forms = {name: chat_template.derive(chat_template.render(*TEMPLATES[name]), TEMPLATES[name][1]) for name in (
         "chatml", "llama 3", "gemma 3", "mistral", "mistral, system first", "thinking", "phi 3, at first",
     )}  # fmt: skip
     assert forms["chatml"] == Chat(
@@ -151,5 +151,5 @@ def test_a_checkpoint_that_is_no_such_thing_says_so(tmp_path):
 
 
 def test_a_form_survives_a_manifest():
-    form = chat_template.derive(chat_template._render(*TEMPLATES["gemma 3"]), TEMPLATES["gemma 3"][1])
+    form = chat_template.derive(chat_template.render(*TEMPLATES["gemma 3"]), TEMPLATES["gemma 3"][1])
     assert Chat.model_validate_json(form.model_dump_json()) == form
