@@ -11,7 +11,7 @@ from model.architectures.text_encoder import TextEncoder
 from model.parts.attention import KeyValue, Maps, MultiHeadAttention, Recall, causal, under
 from model.parts.blocks import PreNormBlock, Stack
 from model.parts.cache import Slots, recording
-from model.parts.contexts import Before, Sight
+from model.parts.contexts import Around, Before, Sight
 from model.parts.embedding import Embedding, tied_linear
 from model.parts.stacks import BlockSizes
 
@@ -58,9 +58,13 @@ class GPTConfig(BlockSizes):
         """Compose what says in each layer what tokens look at, and where they stand."""
         return Sight()
 
-    def around(self) -> nn.Module:
+    def before(self) -> nn.Module:
         """Compose the same of a text that is read, and not continued."""
         return Before(self.contexts())
+
+    def around(self) -> nn.Module:
+        """Compose the same where tokens see those behind them, too."""
+        return Around(self.contexts())
 
 
 GPT_SIZES = {
@@ -123,6 +127,6 @@ def gpt(config: GPTConfig, head: nn.Module | None = None) -> GPT:
     return GPT(config.embed(tokens), config.decoder(), head, config.contexts())
 
 
-def text_reader(model: GPT, config: GPTConfig) -> TextEncoder:
+def text_reader(model: GPT, contexts: nn.Module) -> TextEncoder:
     """Return an encoder of texts of a GPT's parts, whose head takes states and which of them are visible."""
-    return TextEncoder(model.embed, model.decoder, model.head, config.around())
+    return TextEncoder(model.embed, model.decoder, model.head, contexts)

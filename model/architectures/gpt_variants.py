@@ -49,6 +49,12 @@ class LlamaConfig(GPTConfig):
         """How wide a head is."""
         return self.head or super().head_width
 
+    def around(self) -> nn.Module:
+        """Compose angles where tokens see those behind them, too. Raises ValueError for layers that see the last."""
+        if self.near:
+            raise ValueError("is_causal: must be true where layers see the last tokens alone")
+        return super().around()
+
     def positions(self) -> nn.Module:
         """Compose what is added to embeddings of tokens: nothing."""
         return NoPositions()
@@ -147,16 +153,11 @@ class GemmaConfig(LlamaConfig):
         local = Sight(Rotary(self.head_width, self.local_theta), self.window)
         return Sights([whole, local], [int(layer in self.near) for layer in range(self.layers)])
 
-
-@dataclass(frozen=True)
-class EmbeddingGemmaConfig(GemmaConfig):
-    """Tokens of a text that is read see those on both sides: near layers `window` // 2 on each.
-
-    Schechter Vera et al. 2025, "EmbeddingGemma", section 2.1.
-    """
-
     def around(self) -> nn.Module:
-        """Compose the angles and windows."""
+        """Compose the same where tokens see those on both sides: in near layers `window` // 2 on each.
+
+        Schechter Vera et al. 2025, "EmbeddingGemma", section 2.1.
+        """
         everywhere = [layer not in self.near for layer in range(self.layers)]
         whole = Rotary(self.head_width, self.theta, self.stretch)
         return LocalAndGlobal(everywhere, (self.window or 0) // 2, whole, Rotary(self.head_width, self.local_theta))

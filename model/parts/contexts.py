@@ -135,18 +135,30 @@ class Sights(nn.Module):
         return [seen[way] for way in self.way_of_each]
 
 
-class Before(nn.Module):
-    """Tokens of a text that is given at once see those before them, as far as `sights` of a decoder and padding let."""
+class Around(nn.Module):
+    """Tokens of a text that is given at once see all others, as far as `sights` of a decoder and padding let."""
 
     def __init__(self, sights: nn.Module) -> None:
         super().__init__()
         self.sights = sights
 
+    def seen(self, visible: Tensor) -> Tensor:
+        """Take visible (batch, token) -> what each token may see, (batch, 1, query, key)."""
+        return visible_keys(visible).expand(-1, -1, visible.shape[1], -1)
+
     def forward(self, visible: Tensor) -> Contexts:
         """Take visible (batch, token)."""
-        seen = visible_keys(visible) & causal(visible.shape[1], visible.device)
+        seen = self.seen(visible)
         contexts: Contexts = self.sights(seen, _places(visible)[None])
         return contexts
+
+
+class Before(Around):
+    """Tokens see those before them alone."""
+
+    def seen(self, visible: Tensor) -> Tensor:
+        """Take visible (batch, token) -> what each token may see, (batch, 1, query, key)."""
+        return visible_keys(visible) & causal(visible.shape[1], visible.device)
 
 
 class SeenAlone(nn.Module):

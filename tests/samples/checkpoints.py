@@ -1364,6 +1364,10 @@ CASES = {
         ),
         "feature-extraction", SENTENCES | MEAN, byte_pairs, pooling="mean",
     ),
+    "qwen2-around": Case(
+        llama(T.Qwen2Model, T.Qwen2Config, is_causal=False, parts=read(LLAMA_PARTS)), "feature-extraction",
+        SENTENCES | LAST, ended_bytes, pooling="last",
+    ),
     "llama-classifier": Case(
         llama(T.LlamaForSequenceClassification, T.LlamaConfig, **LABELS, pad_token_id=1, parts=read(LLAMA_PARTS)),
         "text-classification", {}, begun,

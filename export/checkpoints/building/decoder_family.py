@@ -35,6 +35,13 @@ from model.parts.heads import Pool
 class DecoderConfig(ReadConfig):
     """What configurations of decoders have in common."""
 
+    is_causal: bool = True
+
+    @property
+    def sees_all(self) -> bool:
+        """Return whether tokens see those behind them, too."""
+        return not self.is_causal
+
 
 HEADS: Mapping[Task, Names] = {
     "text-generation": {},
@@ -61,11 +68,14 @@ class DecoderFamily(Family[C]):
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: C, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        ranks = task == "text-classification" and ranks_by_words(checkpoint)
+        if config.sees_all and (ranks or task == "text-generation"):
+            raise CheckpointError(f"{CONFIG}: tokens must not see those behind them (is_causal), to be continued")
         if task == "text-generation":
             return self._continuer(checkpoint, options, config)
         if task == "feature-extraction":
             return self._embedder(checkpoint, options, config)
-        return (self._ranker if ranks_by_words(checkpoint) else self._classifier)(checkpoint, options, config)
+        return (self._ranker if ranks else self._classifier)(checkpoint, options, config)
 
     def _continuer(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
         """Return the source of a model that continues texts."""
@@ -116,7 +126,7 @@ class DecoderFamily(Family[C]):
         module, unused = self.fill(gpt(sizes, head), checkpoint, config, "feature-extraction", names_behind(declared))
         more = {"truncate_dim": declared.dimensions} if declared.dimensions else {}
         made = made_by(self.model_type, sizes, checkpoint, unused) | more
-        return self._reader(options, module, sizes, text, tokenizer, made)
+        return self._reader(options, config, module, sizes, text, tokenizer, made)
 
     def _classifier(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
         """Return the source of a model that classifies texts by the last token, which has seen all of them."""
@@ -129,7 +139,7 @@ class DecoderFamily(Family[C]):
         module, unused = self.fill(gpt(sizes, head), checkpoint, config, "text-classification")
         text = text_rule(checkpoint, tokenizer, sizes.length)
         made, scores = made_by(self.model_type, sizes, checkpoint, unused), scores_of(checkpoint, config)
-        return self._reader(options, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
+        return self._reader(options, config, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
 
     def _ranker(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
         """Return the source of a model that ranks texts: by the logit of yes less that of no, at the last token."""
@@ -151,11 +161,12 @@ class DecoderFamily(Family[C]):
         labels = {"id2label": {"0": tokenizer.decode([ranking.true]).strip() or "yes"}, "num_labels": 1}
         config = config.model_copy(update=labels)
         scores = scores_of(checkpoint, config)
-        return self._reader(options, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
+        return self._reader(options, config, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
 
     def _reader(
         self,
         options: ExportOptions,
+        config: C,
         module: GPT,
         sizes: GPTConfig,
         text: TextRule,
@@ -166,7 +177,7 @@ class DecoderFamily(Family[C]):
         """Return the source of a model whose head answers of a whole text: by classes, or a vector."""
         return text_model(
             options.name,
-            text_reader(module.eval(), sizes),
+            text_reader(module.eval(), sizes.around() if config.sees_all else sizes.before()),
             sizes,
             family=self.model_type,
             task="text-classification" if classes else "feature-extraction",

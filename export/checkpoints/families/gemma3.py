@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from contract.manifest import Task
 from export.checkpoints.building.decoder_family import DecoderFamily
 from export.checkpoints.building.decoder_keys import (
     BLOCK,
@@ -18,13 +17,9 @@ from export.checkpoints.building.decoder_keys import (
     Usual,
     near_layers,
 )
-from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.building.rotary_keys import NEAR, WHOLE, Base
-from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.config import Activation, Depth, Size
-from export.errors import CheckpointError
-from export.plan import Source
-from model.architectures.gpt_variants import EmbeddingGemmaConfig, GemmaConfig
+from model.architectures.gpt_variants import GemmaConfig
 
 
 class Config(LlamaSizes):
@@ -50,17 +45,17 @@ class Config(LlamaSizes):
     rope_parameters: AnglesOfLayers | None = None
     final_logit_softcapping: None = None
     attn_logit_softcapping: None = None
+    is_causal: Literal[True] = True
     use_bidirectional_attention: bool | None = None
+
+    @property
+    def sees_all(self) -> bool:
+        """Return whether tokens see those behind them, too."""
+        return bool(self.use_bidirectional_attention)
 
 
 class GemmaFamily(DecoderFamily[Config]):
     """Norms multiply by 1 + w, and scores have a scale of their own."""
-
-    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: Config, task: Task) -> Source:
-        """Return the source. Raises CheckpointError for a model that would continue what it looks at."""
-        if config.use_bidirectional_attention and task == "text-generation":
-            raise CheckpointError(f"{CONFIG}: use_bidirectional_attention must be false for {task}, given true")
-        return super().build(checkpoint, options, config, task)
 
     def sizes(self, config: Config) -> GemmaConfig:
         """Return the definition's sizes."""
@@ -68,8 +63,7 @@ class GemmaFamily(DecoderFamily[Config]):
         usual = [NEAR if (layer + 1) % every else WHOLE for layer in range(layers)]
         own, bias = config.rope_parameters or AnglesOfLayers(), config.attention_bias
         local, angles = own.sliding_attention or Usual(), config.rope_scaling or own.full_attention or Usual()
-        kind = EmbeddingGemmaConfig if config.use_bidirectional_attention else GemmaConfig
-        return kind(
+        return GemmaConfig(
             **config.with_angles(angles, config.rope_theta),
             **near_layers(config.layer_types or usual, layers, config.sliding_window),
             local_theta=local.rope_theta or config.rope_local_base_freq,

@@ -475,8 +475,19 @@ def test_a_decoder_s_folder_of_sentence_transformers_embeds_unless_it_shall_cont
 def test_a_gemma_whose_tokens_all_see_each_other_continues_no_texts(saved):
     folder = saved("gemma3-features")
     assert source_of(folder).task == "feature-extraction"
-    with pytest.raises(CheckpointError, match="use_bidirectional_attention must be false for text-generation"):
+    with pytest.raises(CheckpointError, match="tokens must not see those behind them"):
         source_of(folder, task="text-generation")
+    configured(architectures=["Gemma3ForCausalLM"])(folder)
+    assert source_of(folder).task == "feature-extraction"
+    with pytest.raises(CheckpointError, match="tokens must not see those behind them"):
+        source_of(folder, task="text-classification")
+
+
+def test_near_layers_of_a_decoder_must_not_see_what_is_behind(saved):
+    folder = saved("mistral-features")
+    configured(is_causal=False)(folder)
+    with pytest.raises(CheckpointError, match="is_causal: must be true where layers see the last tokens alone"):
+        source_of(folder)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from model.architectures.gpt import gpt, text_reader
-from model.architectures.gpt_variants import EmbeddingGemmaConfig, GemmaConfig, LlamaConfig, NeoXConfig, Olmo2Config
+from model.architectures.gpt_variants import GemmaConfig, LlamaConfig, NeoXConfig, Olmo2Config
 from model.parts.heads import Pool
 from model.parts.positions import Rotary
 from model.parts.stretch import Llama3
@@ -155,7 +155,7 @@ def test_a_text_that_is_read_has_the_states_of_one_that_is_continued():
     for name, config in CONFIGS.items():
         module = made(name)
         states, maps = module.states(TOKENS)
-        reader = text_reader(gpt(config, Pool("last", nn.Identity())), config).double()
+        reader = text_reader(gpt(config, Pool("last", nn.Identity())), config.before()).double()
         reader.load_state_dict({
             key.replace("decoder.", "encoder."): one
             for key, one in module.state_dict().items()
@@ -171,8 +171,8 @@ def test_a_text_that_is_read_has_the_states_of_one_that_is_continued():
 
 @torch.no_grad()
 def test_a_gemma_that_embeds_sees_half_a_window_on_each_side():
-    config = EmbeddingGemmaConfig(**vars(CONFIGS["gemma"]) | {"window": 4})
-    reader = text_reader(gpt(config, Pool("mean", nn.Identity())), config)
+    config = replace(CONFIGS["gemma"], window=4)
+    reader = text_reader(gpt(config, Pool("mean", nn.Identity())), config.around())
     visible = torch.arange(7).expand(2, -1) < torch.tensor([[7], [5]])
     seen = {name: weights > 0 for name, weights in sharpen(reader)(TOKENS, visible)[1].items()}
     away = np.abs(np.subtract.outer(np.arange(7), np.arange(7)))
