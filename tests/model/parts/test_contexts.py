@@ -7,6 +7,7 @@ from model.parts.attention import Context, causal, visible_keys
 from model.parts.cache import Slots
 from model.parts.contexts import (
     Apart,
+    Around,
     Before,
     Biased,
     Causal,
@@ -50,6 +51,12 @@ def test_a_text_that_is_read_at_once_sees_what_a_decoder_sees_of_it_without_padd
             assert not given.visible[text, 0, :, length:].any()
             for turned, wanted in zip(given.rotation, alone.rotation, strict=True):
                 assert_same(turned[0, :length], wanted)
+
+
+def test_a_text_whose_tokens_see_what_is_behind_them_sees_all_that_is_visible():
+    (given,) = Around(Sights([Sight(Rotary(4, 30.0))], [0]))(VISIBLE)
+    assert torch.equal(given.visible, VISIBLE[:, None, None].expand(-1, -1, 6, -1))
+    assert_same(given.rotation.sine[0], Rotary(4, 30.0)(INDEX).sine)
 
 
 def test_a_bias_is_that_of_the_distances_of_all_tokens():
