@@ -56,13 +56,13 @@ def tokenizer() -> Tokenizer:
     return made
 
 
-def save(folder) -> None:
-    """Write the checkpoint as what it was saved as: a causal language model."""
+def save(folder, kind=transformers.Qwen3ForCausalLM, **more) -> None:
+    """Write the checkpoint as what it was saved as: a causal language model, unless another kind is given."""
     tokens = tokenizer()
     sizes = {"vocab_size": tokens.get_vocab_size(), "max_position_embeddings": POSITIONS, "pad_token_id": 1}
     made = llama(
-        transformers.Qwen3ForCausalLM, transformers.Qwen3Config, theta=300.0, parts=LLAMA_PARTS, head_dim=6,
-        tie_word_embeddings=True, **sizes,
+        kind, transformers.Qwen3Config, theta=300.0, parts=LLAMA_PARTS, head_dim=6,
+        tie_word_embeddings=True, **sizes, **more,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -72,13 +72,14 @@ def save(folder) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def save_by_the_library(folder, target, **more) -> CrossEncoder:
+def save_by_the_library(folder, target, task="text-generation", **more) -> CrossEncoder:
     """Save the checkpoint as a cross-encoder of sentence-transformers; return that."""
     (folder / "chat_template.jinja").write_text(TEMPLATE)
-    body = Transformer(str(folder), transformer_task="text-generation")
+    body = Transformer(str(folder), transformer_task=task)
     words = [body.tokenizer.convert_tokens_to_ids(word) for word in ("yes", "no")]
     (folder / "chat_template.jinja").unlink()
-    model = CrossEncoder(modules=[body, LogitScore(*words)], device="cpu", **more)
+    behind = [LogitScore(*words)] if task == "text-generation" else []
+    model = CrossEncoder(modules=[body, *behind], device="cpu", **more)
     model.save(str(target))
     return model
 

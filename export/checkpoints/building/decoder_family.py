@@ -9,6 +9,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
+from contract.chat import PairForm
 from contract.input_rules import TextRule
 from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
@@ -21,7 +22,7 @@ from export.checkpoints.building.text_family import (
 )
 from export.checkpoints.reading.checkpoint import CONFIG, Checkpoint
 from export.checkpoints.reading.generation_config import read_generation
-from export.checkpoints.reading.ranking import ranks_by_words, read_ranking
+from export.checkpoints.reading.ranking import declared_form, ranks_by_words, read_ranking
 from export.checkpoints.reading.sentence_transformers import check_declaration, read_sentence_settings
 from export.checkpoints.reading.tokenizers.tokenizer import check_text_fits, config_prompt, read_tokenizer, text_rule
 from export.errors import CheckpointError
@@ -130,14 +131,16 @@ class DecoderFamily(Family[C]):
 
     def _classifier(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:
         """Return the source of a model that classifies texts by the last token, which has seen all of them."""
-        check_declaration(checkpoint)
+        form = declared_form(checkpoint)
+        if form is None:
+            check_declaration(checkpoint)
         sizes, tokenizer = self.sizes(config), read_tokenizer(checkpoint, config.vocab_size)
         last = [*tokenizer.encode("a").ids, None][-2]
         if last is not None and last == checkpoint.config.get("pad_token_id"):
             raise CheckpointError(f"{CONFIG}: pad_token_id must not be the token that ends texts, which answers")
         head = Pool("last", nn.Linear(sizes.width, len(config.labels), bias=False))
         module, unused = self.fill(gpt(sizes, head), checkpoint, config, "text-classification")
-        text = text_rule(checkpoint, tokenizer, sizes.length)
+        text = _around_pairs(text_rule(checkpoint, tokenizer, sizes.length), form, tokenizer)
         made, scores = made_by(self.model_type, sizes, checkpoint, unused), scores_of(checkpoint, config)
         return self._reader(options, config, module, sizes, text, tokenizer, made, labels=config.labels, scores=scores)
 
@@ -145,10 +148,8 @@ class DecoderFamily(Family[C]):
         """Return the source of a model that ranks texts: by the logit of yes less that of no, at the last token."""
         sizes, tokenizer = self.sizes(config), read_tokenizer(checkpoint, config.vocab_size)
         ranking = read_ranking(checkpoint, tokenizer, config.vocab_size)
-        text = text_rule(checkpoint, tokenizer, sizes.length, ranking.max_tokens).model_copy(
-            update={"pair": ranking.form}
-        )
-        check_text_fits(text, tokenizer, "the text around a query and a document")
+        text = text_rule(checkpoint, tokenizer, sizes.length, ranking.max_tokens)
+        text = _around_pairs(text, ranking.form, tokenizer)
         module, unused = self._of_words(checkpoint, config, sizes)
         words = module.get_submodule("head").get_parameter("weight").detach().double()
         score = nn.Linear(sizes.width, 1, bias=False)
@@ -193,3 +194,10 @@ class DecoderFamily(Family[C]):
             return self.heads[task]
         tied = copy_of("embed.tokens.weight") if config.tie_word_embeddings else "head.weight"
         return {**self.heads[task], f"{self.output_layer}.weight": tied}
+
+
+def _around_pairs(rule: TextRule, form: PairForm | None, tokenizer: Tokenizer) -> TextRule:
+    """Return a rule with the form of pairs, if there is one. Raises CheckpointError if that leaves no room for any."""
+    rule = rule.model_copy(update={"pair": form})
+    check_text_fits(rule, tokenizer, "the text around a query and a document")
+    return rule

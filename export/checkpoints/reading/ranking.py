@@ -67,6 +67,14 @@ def _single(tokenizer: Tokenizer, word: str) -> int:
     return tokens[0]
 
 
+def declared_form(checkpoint: Checkpoint) -> PairForm | None:
+    """Return the form of pairs where modules put these into messages, behind the default prompt; else None."""
+    if not checkpoint.has(MODULES_FILE) or not takes_messages(settings_of(checkpoint)[1]):
+        return None
+    prompts, name, _ = read_declaration(checkpoint)
+    return read_pair_form(checkpoint, None if name is None else prompts[name])
+
+
 def _declared(checkpoint: Checkpoint, vocabulary: int) -> Ranking:
     modules, kinds = read_modules(checkpoint)
     settings_file, settings = settings_of(checkpoint)
@@ -78,9 +86,9 @@ def _declared(checkpoint: Checkpoint, vocabulary: int) -> Ranking:
         )
     check_first(modules[0])
     max_tokens, lower_case = read_settings(checkpoint)
-    if lower_case or not takes_messages(settings):
+    form = declared_form(checkpoint)
+    if lower_case or form is None:
         raise CheckpointError(f"{settings_file}: must put texts into messages (modality_config), as they are")
-    prompts, name, _ = read_declaration(checkpoint)
     file = f"{path_of(checkpoint, LOGIT_SCORE, modules[1])}/config.json"
     given = checkpoint.json(file)
     true, false = (given.pop(f"{word}_token_id", None) for word in ("true", "false"))
@@ -89,4 +97,4 @@ def _declared(checkpoint: Checkpoint, vocabulary: int) -> Ranking:
     for token in (true, 0 if false is None else false):
         if type(token) is not int or not 0 <= token < vocabulary:
             raise CheckpointError(f"{file}: tokens must be numbers below {vocabulary}, given {str(token)[:64]!r}")
-    return Ranking(read_pair_form(checkpoint, None if name is None else prompts[name]), true, false, max_tokens)
+    return Ranking(form, true, false, max_tokens)

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+import transformers
 from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Dropout, Pooling
@@ -170,6 +171,18 @@ def test_a_decoder_ranks_as_the_library_and_as_its_card_say(tmp_path):
     with pytest.raises(Exception, match=r"around a query and a document: must leave room for a text in 320 tokens"):
         source_of(saved)
     assert source_of(folder).task == "text-generation"
+
+
+def test_a_classifier_whose_pairs_are_messages_ranks_as_the_library_says(tmp_path):
+    folder, saved = tmp_path / "plain", tmp_path / "saved"
+    folder.mkdir()
+    rankers.save(folder, transformers.Qwen3ForSequenceClassification, num_labels=1)
+    prompts = {"prompts": {"own": "old"}, "default_prompt_name": "own"}
+    model = quietly(lambda: rankers.save_by_the_library(folder, saved, "sequence-classification", **prompts))
+    source = source_of(saved)
+    assert (source.labels, source.scores, source.text.pair.between) == (("LABEL_0",), "sigmoid", "\n<Document>: ")
+    assert far(scored(source, rankers.PAIRS), model.predict(rankers.PAIRS, activation_fn=torch.nn.Identity())) < 5e-6
+    assert source_of(folder).text.pair is None
 
 
 def saved_by_the_sparse_library(folder, target, **options):
