@@ -1,6 +1,7 @@
 """Fuse attention to one `Attention` node, for which a GPU has flash kernels, in graphs that return no maps."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx
 from onnx import numpy_helper
@@ -24,7 +25,8 @@ def fuse_attention(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     """Replace every softmax(QKᵀ/√d + mask) V by an `Attention` node.
 
     The mask becomes true lengths or causality. It may be absent, hide padding on the right, later tokens, or the slots
-    of a cache after a position. An attention with any other mask stays as it is, as does one whose weights are used.
+    of a cache after a position. An attention with any other mask stays as it is, such as one that sees the last tokens
+    only, as does one whose weights are used.
     """
     pattern = AttentionPattern(graph)
     given = list(graph.graph.node)
@@ -32,7 +34,7 @@ def fuse_attention(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     del graph.graph.node[:]
     for node in given:
         attention = pattern.find(node)
-        if attention:
+        if attention and attention.window is None:
             pattern.write(attention)
             written.add(attention.output)
         elif not written.intersection(node.output):
@@ -58,6 +60,19 @@ class Attention:
     causal: bool
     hidden: str | None
     """The mask, True where a key is hidden from a query; None if there is none."""
+    window: int | None
+    """The number of the last keys that a query sees, its own among them; None if it sees all before it."""
+
+
+class Turned(NamedTuple):
+    """How queries or keys (batch, heads, token, width of a head) are turned."""
+
+    source: str
+    """What is turned."""
+    cosine: str
+    sine: str
+    """(..., token, angle) each."""
+    angles: int
 
 
 class AttentionPattern(Tensors):
@@ -88,12 +103,12 @@ class AttentionPattern(Tensors):
         scaled = self.producer("Div", hidden.input[2] if hidden else softmax.input[0])
         scores = self.producer("MatMul", scaled.input[0]) if scaled else None
         key = self.producer("Transpose", scores.input[1]) if scores else None
-        known = self._visibility(hidden.input[0]) if hidden else (None, False)
+        known = self._visibility(hidden.input[0]) if hidden else (None, False, None)
         if scaled is None or scores is None or key is None or known is None:
             return None
         scale = 1 / float(numpy_helper.to_array(self.weights[scaled.input[1]]))
-        visible, causal = known
-        mask = (visible, causal, hidden.input[0] if hidden else None)
+        visible, causal, window = known
+        mask = (visible, causal, hidden.input[0] if hidden else None, window)
         unsplit = None if heads_split else self._unsplit(scores.input[0], key, mix)
         if unsplit:
             query, source, value, output, heads = unsplit
@@ -157,19 +172,71 @@ class AttentionPattern(Tensors):
             sizes = [*numpy_helper.to_array(self.weights[part]).reshape(-1).tolist(), *sizes]
         return (shaped.input[0], sizes[-2]) if len(sizes) > 1 and sizes[-2] > 0 else None
 
-    def _visibility(self, hidden: str) -> tuple[str | None, bool] | None:
-        """Return what a mask is: (the input that gives true lengths, causal), or None if it is neither."""
+    def turned(self, name: str) -> Turned | None:
+        """Return how a tensor was turned, if it was as `rotated` in model/parts/attention.py does it."""
+        joined = self.producer("Concat", name)
+        parts = list(joined.input) if joined else []
+        less, more = (self._two(kind, half) for kind, half in zip(("Sub", "Add"), [*parts, "", ""], strict=False))
+        (first, cosine), (second, sine) = (self._two("Mul", one) for one in less)
+        if not first or [self._two("Mul", one) for one in more] != [(second, cosine), (first, sine)]:
+            return None
+        cuts = [self.producer("Slice", one) for one in (first, second, *parts[2:])]
+        bounds = [(cut.input[0], self._number(cut.input[1])) for cut in cuts if cut]
+        angles = self._number(cuts[0].input[2]) if cuts[0] else 0
+        source = bounds[0][0] if bounds else ""
+        as_cut = [(source, place * angles) for place in range(len(parts))]
+        return Turned(source, cosine, sine, angles) if bounds == as_cut else None
+
+    def shared_by_heads(self, name: str) -> tuple[str, int]:
+        """Return the keys or values that heads share, and the number of heads that share each, of what each is given.
+
+        These are the tensor itself and 1 if none are shared.
+        """
+        shaped = self.producer("Reshape", name)
+        spread = self.producer("Expand", shaped.input[0]) if shaped else None
+        apart = self.producer("Unsqueeze", spread.input[0]) if spread else None
+        if spread is None or apart is None or spread.input[1] not in self.weights:
+            return name, 1
+        return apart.input[0], int(numpy_helper.to_array(self.weights[spread.input[1]]).prod())
+
+    def _two(self, kind: str, name: str) -> tuple[str, str]:
+        """Return what a node of a kind reads that makes a tensor, two tensors; two empty names of another node."""
+        node = self.producer(kind, name)
+        return (node.input[0], node.input[1]) if node else ("", "")
+
+    def _number(self, name: str) -> int:
+        """Return a constant number; -1 of another tensor."""
+        return int(numpy_helper.to_array(self.weights[name]).item()) if name in self.weights else -1
+
+    def _visibility(self, hidden: str) -> tuple[str | None, bool, int | None] | None:
+        """Return what a mask is: (the input that gives true lengths, causal, window), or None if it is another."""
         turned = self.producer("Not", hidden)
         visible = self._without_unsqueeze(turned.input[0]) if turned else ""
         if visible in self._inputs:
-            return (visible, False) if visible in self._of_padding else None
-        order = self.producer("LessOrEqual", visible)
-        if order is None or self.producer("Range", order.input[0]) is None:
+            return (visible, False, None) if visible in self._of_padding else None
+        if near := self.producer("And", visible):
+            seen, window = self._order(near.input[0]), self._window(near.input[1])
+            return (*seen, window) if seen and window else None
+        seen = self._order(visible)
+        return (*seen, None) if seen else None
+
+    def _order(self, visible: str) -> tuple[str | None, bool] | None:
+        """Return (the input that gives the position of the last, causal) of keys up to a position; None of others."""
+        keys, latest = (
+            self._without_unsqueeze(one) for one in self._two("LessOrEqual", self._without_unsqueeze(visible))
+        )
+        if self.producer("Range", keys) is None:
             return None
-        latest = self._without_unsqueeze(order.input[1])
         if latest in self._inputs:
             return latest, False
-        return (None, True) if latest == order.input[0] else None
+        return (None, True) if latest == keys else None
+
+    def _window(self, near: str) -> int | None:
+        """Return how many keys are less than this number before each query; None of another mask."""
+        distance, reach = self._two("Less", self._without_unsqueeze(near))
+        query, key = (self._without_unsqueeze(one) for one in self._two("Sub", self._without_unsqueeze(distance)))
+        known = self.producer("Range", key) is not None and (query == key or query in self._inputs)
+        return self._number(reach) if known else None
 
     def _without_unsqueeze(self, name: str) -> str:
         """Return the tensor that `Unsqueeze` nodes added axes to."""
