@@ -33,6 +33,7 @@ from export.graphs.lowering.fusion import FUSION_OPSET
 from export.graphs.lowering.gpu_rewrites import rewrite_for_gpus
 from export.graphs.lowering.int8 import quantize
 from export.graphs.lowering.masks import add_masks
+from export.graphs.lowering.norms import fuse_norms
 from export.graphs.lowering.top_k import with_top_k, without_top_k
 from export.graphs.maps.attention_graph import attention_graph
 from export.graphs.maps.inside import inside_graph
@@ -302,6 +303,7 @@ def _trace_graph(
             names = [port.name for port in plan.inputs]
             given = [{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in calibration]
             graph = fuse_step(graph, lowered) if plan.role == "decode" else graph
+            graph = fuse_norms(graph, lowered) if plan.role in ("decode", "encode") else graph
             graph = quantize(graph, scales, measure_ranges(graph, given) if scales == "fixed" else None)
             step.details.append(f"scales: {scales}" + (f", of {len(given)} inputs" if given else ""))
     return graph
