@@ -20,9 +20,9 @@ MAX_WHOLE_TOKENS = 256
 def split_causal_attention(graph: onnx.ModelProto, longest: int) -> onnx.ModelProto:
     """Return a graph that takes up to `longest` tokens with each causal attention in `BLOCKS` blocks of queries.
 
-    Up to `MAX_WHOLE_TOKENS` are not split. A block reads the keys up to its last query. Those after it would have
-    weights of 0, so the results are the same. Attentions with another mask, and those whose weights are used, stay as
-    they are.
+    Up to `MAX_WHOLE_TOKENS` are not split. A block reads the keys up to its last query and, where queries see windows,
+    from the first that its first query sees. The others would have weights of 0, so the results are the same.
+    Attentions with another mask, and those whose weights are used, stay as they are.
     """
     if longest <= MAX_WHOLE_TOKENS:
         return graph
@@ -70,10 +70,13 @@ class _CausalMask:
 
     def _block(self, found: Attention, first: str, end: str) -> str:
         """Mix values for the queries from `first` up to `end`, which see no key from `end` on."""
+        b, start = self._b, self._start
+        if found.window:
+            start = b.op("Max", b.op("Sub", first, b.constant([found.window - 1])), start)
         query = self._slice(found.query, first, end, 2)
-        key = self._slice(found.key, self._start, end, 1 if found.key_turned else 2)
-        value = self._slice(found.value, self._start, end, 2)
-        mask = self._slice(self._slice(self._whole, first, end, -2), self._start, end, -1)
+        key = self._slice(found.key, start, end, 1 if found.key_turned else 2)
+        value = self._slice(found.value, start, end, 2)
+        mask = self._slice(self._slice(self._whole, first, end, -2), start, end, -1)
         return self._mix(found, query, key, value, mask)
 
     def _mix(self, found: Attention, query: str, key: str, value: str, mask: str) -> str:

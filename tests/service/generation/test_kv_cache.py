@@ -1,14 +1,19 @@
 """The memory of a decode step: whatever joins, leaves and is continued, each row must hold its own."""
 
 import contextlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from contract.generation import Cache, Generation
+from export.plan import ports_in_precision
+from model.architectures.gpt_variants import LlamaConfig
 from service.arrays import log_softmax
 from service.generation.kv_cache import KVCache
 from service.repository.loading.load import load
 from service.settings import Settings
+from tests.samples.export_models import continuer
 from tests.samples.fake_gpu import fake_gpu
 
 WANTED = 5
@@ -222,6 +227,33 @@ def test_caches_grow_by_half_and_no_further_than_is_accounted_for(loaded):
     assert grown == [32, 48, 80, 112]
     rows._grow(200)
     assert rows._capacity == 208, "a row that needs more has it"
+
+
+@pytest.mark.parametrize(("precision", "size"), [("fp32", 4), ("fp16", 2)])
+def test_a_row_takes_two_numbers_a_layer_key_head_width_and_token(precision, size):
+    """Keys that heads share are held once, and a layer with a window holds all tokens as the others do."""
+    layers, heads, width = 3, 2, 8
+    config = LlamaConfig(
+        80, length=64, width=32, layers=layers, heads=4, hidden=8, key_heads=heads, head=width, near=(1,), window=5
+    )
+    plan = continuer(config).plan("decode")
+    graph = SimpleNamespace(
+        inputs=ports_in_precision(plan.inputs, precision), outputs=ports_in_precision(plan.outputs, precision)
+    )
+    caches = tuple(Cache(past=past.name, present=present.name) for past, present in pairs_of(plan))
+    decode = SimpleNamespace(graph=graph, provider="CPUExecutionProvider")
+    rows = KVCache(decode, Generation(start=None, end=2, max_new_tokens=64, caches=caches, memory=()))
+    for tokens in (16, 48):
+        assert rows.row_bytes(tokens, source=tokens) == 2 * layers * heads * width * tokens * size
+    rows.join([0, 0, 0], {}, {"capacity": 33}, most=64)
+    held = sum(rows.buffer(name).nbytes for name in rows.names)
+    assert held == 3 * 2 * layers * heads * width * 48 * size, "33 tokens are rounded up to 48"
+
+
+def pairs_of(plan):
+    """Return the ports of caches before and after a step."""
+    past = [port for port in plan.inputs if port.name.startswith("past.")]
+    return zip(past, [port for port in plan.outputs if port.name.startswith("present.")], strict=True)
 
 
 def test_buffers_of_a_batch_that_ended_serve_the_next_one_unless_they_are_large(loaded, monkeypatch):
