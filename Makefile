@@ -4,8 +4,8 @@ EXTRA ?= $(shell nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP_ARGS ?=
 PYTHON ?= python3
 BIN := .venv/bin
-# the service and its client, which are installed together
-PROJECTS := pyproject.toml client/pyproject.toml
+# the service and its client, which are installed together, as the images' locks pin what they need
+PROJECTS := pyproject.toml client/pyproject.toml $(wildcard requirements/*.lock)
 INSTALL = PIP_ARGS='$(PIP_ARGS)' $(BIN)/python -m deploy.install
 SERVED := digits dates
 # attends to nothing, so there is no map that the service could show
@@ -260,9 +260,9 @@ container-smoke: .venv/.dev-$(EXTRA) ## build the images and run them by podman 
 demo-cluster: .venv/.dev-$(EXTRA) ## replace replicas and kill their store under load, by podman (minutes; needs podman-compose too)
 	@$(BIN)/python -m tests.containers.demo $(ARGS)
 
-lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes (ARGS=--upgrade renews the pins)
+lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes, and install them where make does (ARGS=--upgrade renews the pins)
 	@for runtime in cpu gpu; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra redis --extra tracing --extra audio --extra $$runtime \
-	  --excludes requirements/excludes-serving.txt --output-file requirements/$$runtime.lock || exit 1; done
+	  --constraint requirements/cuda.txt --excludes requirements/excludes-serving.txt --output-file requirements/$$runtime.lock || exit 1; done
 	@$(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra cpu --extra export --no-emit-package torch \
 	  --excludes requirements/excludes-export.txt --output-file requirements/export.lock
 	@$(BIN)/uv pip compile requirements/build.in $(LOCK) $(ARGS) --output-file requirements/build.lock

@@ -2,6 +2,9 @@
 
 It installs into the environment that runs it, editable: what runs is the checkout.
 
+What the images have too is installed as their locks pin it: what is tested is what they ship, and the release of
+another package changes nothing until `make lock` takes it.
+
 uv installs in seconds what takes pip half a minute. If there is none, pip installs it into a folder beside the
 environment. uv reads no configuration of pip, so it is given pip's indexes and constraints; if it fails all the same,
 pip installs. PyTorch comes first and by itself: its CPU build where there is no GPU and an index has one, since the
@@ -26,6 +29,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 UV_FOLDER = ROOT / ".venv-uv"
+PINS = ROOT / "build/pins.txt"
+PIN = re.compile(r"^(\S+==.+?) \\$", re.MULTILINE)
+OF_TORCH = re.compile(r"nvidia-(?!ml-py)")
+"""Packages that PyTorch's build for GPUs requires in versions of its own."""
 FORMER_NAME = "regard"
 RUNTIMES = {"cpu": "onnxruntime", "gpu": "onnxruntime-gpu", "openvino": "onnxruntime-openvino"}
 """The distribution of onnxruntime that each extra installs."""
@@ -56,7 +63,7 @@ def install(extras: list[str]) -> int:
         return status
     # by paths, since a finder would come after a folder of the name `regard` where Python is started
     projects = ["--config-settings", "editable_mode=compat", "--editable", f".[{','.join(extras)}]"]
-    projects += ["--editable", "./client"]
+    projects += ["--editable", "./client", *pins(extras)]
     print(f"installing what {' '.join(extras)} needs", flush=True)  # noqa: T201 # for a person
     status = run([*uv, *quiet(), *projects], quiet=bool(quiet())) if uv else 1
     if status:
@@ -64,6 +71,21 @@ def install(extras: list[str]) -> int:
     if not status and is_installed_by_its_former_name():
         run([*PIP, "uninstall", "--quiet", "--yes", FORMER_NAME])
     return status
+
+
+def pins(extras: list[str]) -> list[str]:
+    """Write what the images of these extras have to `PINS`; return the option of pip and uv that keeps to it.
+
+    Without hashes, which pip would then want of every package. Beside PyTorch, NVIDIA's libraries are those that it
+    requires.
+    """
+    locks = ["gpu" if "gpu" in extras else "cpu", *(["export"] if "export" in extras else [])]
+    text = "".join((ROOT / f"requirements/{lock}.lock").read_text() for lock in locks)
+    lines = dict.fromkeys(PIN.findall(text))
+    kept = [line for line in lines if not {"export", "train"} & set(extras) or not OF_TORCH.match(line)]
+    PINS.parent.mkdir(exist_ok=True)
+    PINS.write_text("".join(f"{line}\n" for line in kept))
+    return ["--constraint", str(PINS)]
 
 
 def remove_other_runtimes(extras: list[str]) -> None:

@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import pytest
+from packaging.requirements import Requirement
 
 from deploy import install
 
 UV = ["/found/uv", "pip", "install", "--python", sys.executable, "--index-strategy", "unsafe-best-match"]
 
-PROJECTS = "--config-settings editable_mode=compat --editable .[cpu] --editable ./client"
+KEPT = f"--constraint {install.PINS}"
+PROJECTS = f"--config-settings editable_mode=compat --editable .[cpu] --editable ./client {KEPT}"
 
 
 class Commands:
@@ -51,6 +53,30 @@ def commands(monkeypatch):
 def test_the_service_is_installed_by_uv_and_without_torch(commands):
     assert install.install(["cpu"]) == 0
     assert commands.run == [f"uv --quiet {PROJECTS}"]
+
+
+@pytest.mark.parametrize(
+    ("extras", "runtime", "nvidia"),
+    [
+        (["cpu"], "onnxruntime", set()),
+        (["gpu"], "onnxruntime-gpu", {"nvidia-ml-py", "nvidia-cudnn-cu13"}),
+        (["gpu", "export", "train", "dev"], "onnxruntime-gpu", {"nvidia-ml-py"}),
+        (["openvino", "export"], "onnxruntime", set()),
+    ],
+    ids=["the service", "on a GPU", "beside PyTorch for GPUs, which requires its own libraries", "openvino"],
+)
+def test_what_the_images_have_too_is_installed_as_their_locks_pin_it(monkeypatch, tmp_path, extras, runtime, nvidia):
+    monkeypatch.setattr(install, "PINS", tmp_path / "build/pins.txt")
+    assert install.pins(extras) == ["--constraint", str(install.PINS)]
+    lines = install.PINS.read_text().splitlines()
+    pinned = [Requirement(line) for line in lines]  # without hashes, which pip would want of everything
+    assert all(str(one.specifier).startswith("==") for one in pinned)
+    assert len(lines) == len(set(lines)) > 30
+    names = {one.name for one in pinned}
+    assert runtime in names
+    assert ("onnx" in names) == ("export" in extras)
+    assert {name for name in names if name.startswith("nvidia")} >= nvidia
+    assert ("nvidia-cudnn-cu13" in names) == ("nvidia-cudnn-cu13" in nvidia)
 
 
 def test_another_runtime_is_removed_with_what_it_wrote_over(commands, monkeypatch, tmp_path):

@@ -1,11 +1,12 @@
 """requirements/*.lock: complete for pyproject.toml, hashed, and free of addresses."""
 
+import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.markers import Marker
+from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -118,13 +119,37 @@ def test_a_lock_has_one_onnxruntime(lock):
     assert [name for name in pins(lock) if name.startswith("onnxruntime")] == [expected]
 
 
+@pytest.mark.parametrize("lock", EXTRAS_OF)
+def test_the_environment_of_these_tests_has_what_the_images_have(lock):
+    """`make` installs it with the pins as constraints: after `make lock`, run `make lint`, which installs them."""
+    installed = {canonicalize_name(one.name): Version(one.version) for one in importlib.metadata.distributions()}
+    here = {name: version for name, version in pins(lock, here_now()).items() if name in installed}
+    assert len(here) > 30
+    beside_torch = {name for name in here if name.startswith("nvidia-") and name != "nvidia-ml-py"}
+    assert {name: installed[name] for name in here.keys() - beside_torch} == {
+        name: here[name] for name in here.keys() - beside_torch
+    }
+    assert installed["torch"].public == str(torch())
+
+
+def here_now() -> dict[str, str]:
+    """What this Python says of itself, as a lock's markers ask it."""
+    return {name: str(value) for name, value in default_environment().items()}
+
+
 def test_what_verifies_an_artifact_is_what_serves_it():
-    versions = {pins("cpu")["onnxruntime"], pins("gpu")["onnxruntime-gpu"], pins("export")["onnxruntime"]}
-    assert len(versions) == 1
+    """On a GPU it may be an older one, since onnxruntime-gpu is released later."""
+    assert pins("cpu")["onnxruntime"] == pins("export")["onnxruntime"]
+    assert pins("gpu")["onnxruntime-gpu"] <= pins("cpu")["onnxruntime"]
 
 
-def test_the_gpu_lock_brings_the_cuda_libraries_that_the_runtime_loads():
-    assert {"nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-cuda-runtime", "nvidia-cufft"} <= set(pins("gpu"))
+def test_the_gpu_lock_brings_the_cuda_libraries_that_were_run_on_a_card():
+    named = (line for line in (ROOT / "requirements/cuda.txt").read_text().splitlines() if line[0] != "#")
+    ran = {name: Version(version) for name, version in (line.split("==") for line in named)}
+    assert {"nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-cuda-runtime", "nvidia-cufft"} <= set(ran)
+    libraries = {name: one for name, one in pins("gpu").items() if name.startswith("nvidia-")}
+    assert libraries == ran | {"nvidia-ml-py": libraries["nvidia-ml-py"]}
+    assert ran["nvidia-cuda-runtime"].release[:2] == (13, 0), "a driver of 580 knows CUDA 13.0 and no newer"
 
 
 @pytest.mark.parametrize("lock", ["gpu", "export"])
