@@ -234,18 +234,11 @@ bench-shapes: .venv/.bench-$(EXTRA) ## what a prediction takes by batch and leng
 bench-scale: .venv/.bench-$(EXTRA) ## many replicas: ARGS=simulate (the default), plan, costs or breaks (these two need wrk, redis-server, haproxy)
 	@$(BIN)/python -m benchmarks.scale $(or $(ARGS),simulate)
 
-audit: .venv-audit/.done ## look up known vulnerabilities of what the images install
-	@.venv-audit/bin/python -m deploy.audit
+audit: .venv-audit/.done ## look up known vulnerabilities of what the images install (ARGS=--strict fails where they cannot be looked up)
+	@.venv-audit/bin/python -m deploy.audit $(ARGS)
 
-# what an image really has, beside what its lock says
-PACKAGES := import importlib.metadata as m; print(*sorted(f"{one.name}=={one.version}" for one in m.distributions()), sep="\n")
-CYCLONEDX := --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON
-sbom: .venv-audit/.done ## list what the locks of the images hold, as CycloneDX in build/sbom/ (IMAGE=... for one that is built, by podman)
-	@mkdir -p build/sbom && cp requirements/*.lock build/sbom && cat requirements/torch.txt >> build/sbom/export.lock
-	@for lock in cpu gpu export; do .venv-audit/bin/cyclonedx-py requirements build/sbom/$$lock.lock \
-	  $(CYCLONEDX) -o build/sbom/$$lock.cdx.json || exit 1; done
-	@test -z "$(IMAGE)" || { podman run --rm --network none --entrypoint python $(IMAGE) -Ic '$(PACKAGES)' > build/sbom/image.txt \
-	  && .venv-audit/bin/cyclonedx-py requirements build/sbom/image.txt $(CYCLONEDX) -o build/sbom/image.cdx.json; }
+sbom: .venv-audit/.done ## list what the locks of the images hold, as CycloneDX in build/sbom/ (IMAGE=... for one that is built, by podman, with Debian's packages)
+	@.venv-audit/bin/python -m deploy.sbom $(IMAGE)
 
 docs: .venv-docs/.done ## the docs as a site with a search, in build/site (python3 -m http.server -d build/site)
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m deploy.site && echo "build/site/index.html"

@@ -1,15 +1,17 @@
-"""Look up known vulnerabilities of what the images install: `python -m deploy.audit`.
+"""Look up known vulnerabilities of what the images install: `python -m deploy.audit [--strict]`.
 
 It asks the database that pip-audit asks, for every pin of the lock files. The exit status is 1 if there is a known
 vulnerability, and 2 if pip-audit failed. Where the database cannot be reached, or knows none of the packages (as a
-mirror of the index does not), nothing can be said: it prints "not audited", and the exit status is 0.
+mirror of the index does not), nothing can be said: it prints "not audited", its last line names what was not, and the
+exit status is 0, with `--strict` 2.
 """
 
+import argparse
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,13 @@ def found(report: Mapping[str, Any]) -> tuple[int, int, list[str]]:
     return len(audited), len(packages) - len(audited), lines
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Audit every lock file; return the exit status."""
+    parser = argparse.ArgumentParser(prog="make audit", description="Look up known vulnerabilities.")
+    parser.add_argument("--strict", action="store_true", help="end with 2 where something cannot be looked up")
+    strict = parser.parse_args(arguments).strict
     status = 0
+    unknown = []
     for lock in [*sorted(FOLDER.glob("*.lock")), FOLDER / "torch.txt"]:
         try:
             report = audit(lock)
@@ -63,13 +69,17 @@ def main() -> int:
             continue
         count, skipped, lines = found(report)
         said = f"{count} packages, {skipped} skipped, {len(lines)} known vulnerabilities"
+        if not count:
+            unknown.append(lock.name)
         if not report:
             said = "not audited: the database cannot be reached"
         elif not count:
             said = f"not audited: the database knows none of {skipped} packages"
         print(f"{lock.name}: {said}", *lines, sep="\n  ")  # noqa: T201 # for a person
         status = status or int(bool(lines))
-    return status
+    if unknown:
+        print(f"NOT AUDITED: {', '.join(unknown)}")  # noqa: T201 # for a person
+    return status or (2 if strict and unknown else 0)
 
 
 if __name__ == "__main__":

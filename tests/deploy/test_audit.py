@@ -12,6 +12,9 @@ UNKNOWN = {"name": "torch", "skip_reason": "not found"}
 VULNERABLE = {"name": "pillow", "version": "9.0.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["9.0.1", "9.1"]}]}
 
 
+NOT_AUDITED = "NOT AUDITED: build.lock, cpu.lock, export.lock, gpu.lock, torch.txt"
+
+
 @pytest.mark.parametrize(
     ("answer", "error", "status", "said"),
     [
@@ -42,6 +45,9 @@ def test_what_is_vulnerable_and_what_fails_has_its_status(monkeypatch, capsys, a
         return subprocess.CompletedProcess(command, 1, output, error)
 
     monkeypatch.setattr(audit.subprocess, "run", run)
-    assert audit.main() == status
+    assert audit.main([]) == status
     printed = capsys.readouterr().out
     assert printed.count(said) == 5, "one for each lock file, and one for torch"
+    nothing_known = "not audited" in said
+    assert (printed.splitlines()[-1] == NOT_AUDITED) == nothing_known
+    assert audit.main(["--strict"]) == (2 if nothing_known else status)
