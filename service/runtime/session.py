@@ -17,6 +17,7 @@ from contract.artifact import Artifact
 from contract.manifest import LIGHT_BYTES, WEIGHTS, Graph, Port, Role
 from service.arrays import Array
 from service.errors import DeviceFull
+from service.runtime import gpu
 from service.runtime.device import this_turn
 from service.runtime.io_binding import Binding, Captured, Place, run_bits, storage
 from service.runtime.providers import (
@@ -44,20 +45,25 @@ NEXT_POWER_OF_TWO = 0
 
 
 def choose_device(wanted: str) -> str:
-    """Return `cpu`, `cuda`, `openvino` or `tensorrt`. Raises ProviderError if this onnxruntime lacks its provider."""
+    """Return `cpu`, `cuda`, `openvino` or `tensorrt`.
+
+    Raises ProviderError if this onnxruntime lacks its provider, or if the GPU or its driver cannot run it.
+    """
     available = ort.get_available_providers()
-    if hasattr(ort, "preload_dlls") and PROVIDERS["cuda"] in available:
-        ort.preload_dlls()  # loads CUDA and cuDNN from where pip installed them
-    if wanted == "tensorrt":
-        with contextlib.suppress(ImportError):
-            importlib.import_module("tensorrt")  # loads its libraries from where pip installed them
     if wanted == "auto":
-        return "cuda" if PROVIDERS["cuda"] in available and Path("/proc/driver/nvidia/version").exists() else "cpu"
+        wanted = "cuda" if PROVIDERS["cuda"] in available and Path("/proc/driver/nvidia/version").exists() else "cpu"
     if PROVIDERS[wanted] not in available:
         raise ProviderError(
             f"device: {wanted} needs onnxruntime with {PROVIDERS[wanted]}, this one has {', '.join(available)}; "
             f"install the extra {INSTALL_EXTRAS[wanted]} or set REGARD_DEVICE=auto"
         )
+    if wanted in ("cuda", "tensorrt"):
+        if reason := gpu.why_not():
+            raise ProviderError(f"device: the GPU {reason}")
+        ort.preload_dlls()  # loads CUDA and cuDNN from where pip installed them
+    if wanted == "tensorrt":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("tensorrt")  # loads its libraries from where pip installed them
     return wanted
 
 
