@@ -20,10 +20,12 @@ ENV PIP_ROOT_USER_ACTION=ignore
 
 # --no-deps: the lock is all that is installed, and leaves out what requirements/excludes-*.txt names.
 # --only-binary: nothing is compiled and no setup.py runs.
+# find: the packages' own tests, 20 MB of numpy's, are of no use here.
 # unchecked-hash: files in an image do not change, so the bytecode stays valid whatever happens to file times.
 FROM venv AS venv-cpu
 COPY requirements/cpu.lock ./
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes -r cpu.lock \
+    && find /opt/venv -type d -name tests -prune -exec rm -r {} + \
     && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
 
 # CUDA and cuDNN are wheels, pinned in the lock file. So there is no CUDA base image; only the driver comes from the
@@ -31,6 +33,7 @@ RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-com
 FROM venv AS venv-gpu
 COPY requirements/gpu.lock ./
 RUN python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes -r gpu.lock \
+    && find /opt/venv -type d -name tests -prune -exec rm -r {} + \
     && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib
 
 # A folder with a wheel of PyTorch's CPU build, if the build cannot reach PyTorch's own index:

@@ -30,7 +30,7 @@ LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
   bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
   bench-runtimes bench-maps bench-shapes bench-scale bench-tasks bench-speech bench-labels bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
-  container-smoke demo-cluster docs wheel model lock lock-check vendor picture screenshots notebooks clean
+  container-check container-quick container-smoke demo-cluster chart docs wheel model lock lock-check vendor picture screenshots notebooks clean
 .DELETE_ON_ERROR:
 
 # Python keeps its bytecode, also where the environment says otherwise: else each start of the service, of which the tests
@@ -247,10 +247,16 @@ wheel: .venv/bin/python ## the client's wheel, in dist/
 	@rm -rf build/wheel && mkdir -p build && cp -R client build/wheel
 	@$(BIN)/pip wheel --quiet --no-deps $(PIP_ARGS) --wheel-dir dist build/wheel && ls dist/*.whl
 
-container-smoke: .venv/.dev-$(EXTRA) ## build the images and run them by podman (minutes; needs podman, buildah, debootstrap and root)
+container-check: .venv/.dev-$(EXTRA) ## see whether containers can be built and run here, and what to install
+	@$(BIN)/python -m tests.containers.needs
+
+container-quick: .venv/.dev-$(EXTRA) ## build the image of the service, and see it serve, refuse and end (what CI runs)
+	@$(BIN)/python -m pytest -m containers tests/containers/test_service.py tests/containers/test_refusals.py $(ARGS)
+
+container-smoke: .venv/.dev-$(EXTRA) ## build the images and run them by podman (minutes; make container-check says what it needs)
 	@$(BIN)/python -m pytest -m containers tests/containers $(ARGS)
 
-demo-cluster: .venv/.dev-$(EXTRA) ## replace replicas and kill their store under load, by podman (minutes; needs podman-compose too)
+demo-cluster: .venv/.dev-$(EXTRA) ## replace replicas and kill their store under load, by podman (minutes; make container-check says what it needs)
 	@$(BIN)/python -m tests.containers.demo $(ARGS)
 
 lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes, and install them where make does (ARGS=--upgrade renews the pins)
@@ -260,6 +266,9 @@ lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes,
 	  --excludes requirements/excludes-export.txt --output-file requirements/export.lock
 	@$(BIN)/uv pip compile requirements/build.in $(LOCK) $(ARGS) --output-file requirements/build.lock
 	@$(MAKE) --no-print-directory lock-check
+
+chart: .venv/.dev-$(EXTRA) ## write the Helm chart k8s/chart anew from the overlays and components (needs kubectl or kustomize)
+	@$(BIN)/python -m deploy.chart
 
 lock-check: .venv/.dev-$(EXTRA) ## see that the locks can be installed with every Python and on every processor that they are for
 	@for target in $(LOCKED_FOR); do for python in $(LOCKED_PYTHONS); do \

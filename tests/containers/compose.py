@@ -25,10 +25,12 @@ class Compose:
 
     What differs from `docker compose up`, in a file of its own: images of the same programs from Debian's packages,
     free ports of this machine, no health checks (podman runs them by systemd, and start_interval needs podman 4.4), and
-    no Grafana, which Debian does not have.
+    no Grafana, which Debian does not have. `files` are those that a person names beside docker-compose.yml.
     """
 
-    def __init__(self, *profiles: str, without: Sequence[str] = ("grafana",), **environment: str) -> None:
+    def __init__(
+        self, *profiles: str, without: Sequence[str] = ("grafana",), files: Sequence[str] = (), **environment: str
+    ) -> None:
         self.name = f"regard-{os.getpid()}"
         self.port = {service: free_port() for service in LISTENS}
         self._profiles, self._environment = profiles, environment
@@ -36,7 +38,8 @@ class Compose:
         file = FOLDER / f"{self.name}.yaml"
         file.write_text(_changes(self.port))
         words = [word for profile in profiles for word in ("--profile", profile)]
-        self._command = ("podman-compose", "-p", self.name, "-f", "docker-compose.yml", "-f", str(file), *words)
+        named = [word for one in ("docker-compose.yml", *files, str(file)) for word in ("-f", one)]
+        self._command = ("podman-compose", "-p", self.name, *named, *words)
         self._file = file
 
     def __enter__(self) -> "Compose":

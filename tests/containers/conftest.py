@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.conftest import ROOT
-from tests.containers import images, podman
+from tests.containers import images, needs
 
 ASK = """
 import json, sys, urllib.error, urllib.request as u
@@ -22,7 +22,7 @@ SEVEN = (ROOT / "tests/data/digits/seven.png").read_bytes()
 
 def pytest_collection_modifyitems(items):
     """Skip what is in this folder where it cannot run, in words."""
-    reason = podman.missing()
+    reason = needs.lacking()
     for item in items:
         if "tests/containers" in str(item.path):
             item.add_marker("containers")

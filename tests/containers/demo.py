@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 from tests.containers import asking, compose, images
 from tests.containers.compose import Compose
-from tests.containers.podman import inspect, missing, run
+from tests.containers.needs import lacking
+from tests.containers.podman import inspect, run
 from tests.rigs import mixes
 from tests.rigs.load import Apart, Phase, Plan, Sample, summary
 
@@ -54,8 +55,8 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=10_000, help="how many at least (default 10000)")
     parser.add_argument("--rate", type=float, default=30, help="requests a second (default 30)")
     given = parser.parse_args()
-    if lacking := missing("podman-compose"):
-        print(f"cannot run here: {lacking}", file=sys.stderr)
+    if reason := lacking("podman-compose"):
+        print(f"cannot run here: {reason}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is removed then too
     story = Story()

@@ -12,7 +12,9 @@ from tests.containers.podman import FOLDER, PodmanError, exists, run
 
 SUITES = {"trixie": "3.13", "bookworm": "3.11"}
 """Releases of Debian that are used, with their Python."""
-PACKAGES = {"run": "python3,ca-certificates", "build": "python3,python3-venv,python3-pip,ca-certificates"}
+RUNS = "python3,ca-certificates"
+BUILDS = "python3-venv python3-pip"
+"""Packages of Debian that run an image, and those that build it beside them."""
 CPU = f"localhost/regard:{VERSION}-cpu"
 OTHERS = {
     "haproxy": 'ENTRYPOINT ["/usr/sbin/haproxy", "-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]\n'
@@ -28,19 +30,22 @@ OTHERS = {
 def base(kind: str, suite: str = "trixie") -> str:
     """Return the name of an image of Debian that runs (without pip) or builds (with pip)."""
     name = f"localhost/regard-{kind}-{suite}"
-    if not exists(name):
-        FOLDER.mkdir(exist_ok=True)
-        archive = FOLDER / f"{kind}-{suite}.tar"
-        if not archive.exists():
-            _bootstrap(archive, suite, PACKAGES[kind])
-        run("podman", "import", archive, name)
+    if exists(name):
+        return name
+    if kind == "build":
+        return _installed(name, base("run", suite), BUILDS)
+    archive = FOLDER / f"{kind}-{suite}.tar"
+    if not archive.exists():
+        _bootstrap(archive, suite)
+    run("podman", "import", archive, name)
     return name
 
 
-def _bootstrap(archive: Path, suite: str, packages: str) -> None:
+def _bootstrap(archive: Path, suite: str) -> None:
+    FOLDER.mkdir(exist_ok=True)
     root = archive.with_suffix("")
     shutil.rmtree(root, ignore_errors=True)
-    run("debootstrap", "--variant=minbase", f"--include={packages}", suite, root)
+    run("debootstrap", "--variant=minbase", f"--include={RUNS}", suite, root)
     for cache in ("var/cache/apt/archives", "var/lib/apt/lists"):
         shutil.rmtree(root / cache)
         (root / cache / "partial").mkdir(parents=True)
@@ -48,6 +53,18 @@ def _bootstrap(archive: Path, suite: str, packages: str) -> None:
     run("tar", "-C", root, "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "-cf", half, ".")
     half.rename(archive)
     shutil.rmtree(root)
+
+
+def _installed(name: str, base: str, packages: str, more: str = "") -> str:
+    """Build an image with packages of Debian, and further lines of a Dockerfile; return its name."""
+    folder = FOLDER / name.rpartition("/")[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Dockerfile").write_text(
+        f"FROM {base}\nRUN apt-get update && apt-get install --yes --no-install-recommends {packages} "
+        f"&& rm -rf /var/lib/apt/lists\n{more}\n"
+    )
+    _bud(f"--tag={name}", folder)
+    return name
 
 
 def build(target: str, tag: str, *options: object, suite: str = "trixie") -> str:
@@ -67,15 +84,7 @@ def cpu() -> str:
 def other(package: str) -> str:
     """Return the name of an image of something that stands beside the service."""
     name = f"localhost/regard-{package}"
-    if not exists(name):
-        folder = FOLDER / package
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "Dockerfile").write_text(
-            f"FROM {base('run')}\nRUN apt-get update && apt-get install --yes --no-install-recommends {package} "
-            f"&& rm -rf /var/lib/apt/lists\n{OTHERS[package]}\n"
-        )
-        _bud(f"--tag={name}", folder)
-    return name
+    return name if exists(name) else _installed(name, base("run"), package, OTHERS[package])
 
 
 def torch_wheels() -> tuple[Path, str] | None:

@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,26 +16,21 @@ FOLDER = ROOT / ".containers"
 """What is kept between runs."""
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 """What docker-compose.yml and k8s/ deny every container."""
-TOOLS = ("podman", "buildah", "debootstrap")
+PATHS = os.pathsep.join(
+    (str(Path(sys.executable).parent), "/usr/sbin", "/sbin", "/usr/lib/podman", "/usr/libexec/podman")
+)
+"""Where programs are too that PATH may not name: those of this environment, of root, and podman's own."""
 
 
 class PodmanError(Exception):
     """A command ended with an error: what it said."""
 
 
-def missing(*more: str) -> str:
-    """Say what these tests need and is not here; nothing if all is here."""
-    lacking = [one for one in (*TOOLS, *more) if not _found(one)]
-    if lacking:
-        return f"{', '.join(lacking)}: not installed"
-    return "" if os.geteuid() == 0 else "debootstrap needs root"
-
-
 def run(*command: object, seconds: float = 900, check: bool = True, **environment: str) -> str:
     """Run a command; return what it wrote to standard output. Raises PodmanError with the end of what it said."""
     program, *words = map(str, command)
     done = subprocess.run(
-        [_found(program) or program, *words],
+        [found(program) or program, *words],
         cwd=ROOT,
         env=os.environ | {"CONTAINERS_CONF": str(_configuration())} | environment,
         capture_output=True,
@@ -126,12 +122,17 @@ class Container:
         return run("podman", "exec", self.id, "python", "-Ic", program, *words)
 
 
-def _found(program: str) -> str | None:
-    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+def found(program: str) -> str | None:
+    """Return where a program is; None if it is not here."""
+    return shutil.which(program) or shutil.which(program, path=PATHS)
 
 
 def _configuration() -> Path:
-    """Write what podman is told here: limits of a container that this process may set."""
+    """Write what podman is told here: limits of a container that this process may set, and what runs it.
+
+    Else Debian's podman takes crun where it is, which knows no hybrid control groups, and keeps the network that it had
+    at its first use, which without netavark has no names.
+    """
     limits = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     most = {name: resource.getrlimit(one)[1] for name, one in limits.items()}
     lines = [
@@ -141,6 +142,7 @@ def _configuration() -> Path:
     FOLDER.mkdir(exist_ok=True)
     file = FOLDER / "containers.conf"
     text = f"[containers]\ndefault_ulimits = [{', '.join(lines)}]\n"
+    text += '[engine]\nruntime = "runc"\n[network]\nnetwork_backend = "netavark"\n'
     if not file.exists() or file.read_text() != text:
         file.write_text(text)
     return file

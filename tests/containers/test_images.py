@@ -65,6 +65,7 @@ def anew():
             found.append(inspect("image", tag))
         finally:
             run("podman", "rmi", "--force", tag, check=False)
+    run("podman", "image", "prune", "--force")  # their stages, which have no name
     return found
 
 
@@ -149,3 +150,4 @@ def test_the_gpu_image_refuses_in_words_where_there_is_no_gpu():
     assert size <= 3000 * MEGABYTE
     said = run("podman", "run", "--rm", "--network=none", "--health-interval=disable", image, check=False)
     assert "device or graph cannot be used" in said
+    assert "there is no libcuda.so.1 here" in said

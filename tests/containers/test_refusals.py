@@ -31,7 +31,7 @@ def test_a_folder_that_its_user_may_not_read(cpu, folder):
     status, said = refused(cpu, f"--volume={folder}/models:/artifacts:ro")
     assert status == 3
     assert "/artifacts" in said
-    assert "cannot be listed: Permission denied; the service runs as user 10001: let it read with chmod -R a+rX" in said
+    assert "cannot be read: Permission denied; the service runs as user 10001: let it read with chmod -R a+rX" in said
 
 
 def test_a_file_that_its_user_may_not_read(cpu, folder):

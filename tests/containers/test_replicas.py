@@ -1,16 +1,19 @@
 """docker-compose.yml as it runs: one service, and two replicas behind the proxy with a store and Prometheus."""
 
+import json
 import shutil
 import time
 
 import httpx
 import pytest
 
-from tests.containers import asking, compose
+from tests.conftest import ROOT
+from tests.containers import asking, compose, podman
 from tests.containers.compose import Compose
 from tests.containers.podman import inspect, run
+from tests.samples import api_keys
 
-pytestmark = pytest.mark.skipif(not shutil.which("podman-compose"), reason="podman-compose: not installed")
+pytestmark = pytest.mark.skipif(not podman.found("podman-compose"), reason="podman-compose: not installed")
 MANY = {"PROXY_CONNECTIONS": "1000", "PROXY_REQUESTS": "100000"}
 """All requests come from one address here."""
 
@@ -37,6 +40,24 @@ def test_the_profile_cpu_serves_the_models_of_the_repository(prepared):
         assert refused == 404, "metrics are on the admin port, which is not published"
 
 
+def test_keys_settings_and_models_of_ones_own_come_from_files_beside_compose(prepared, tmp_path):
+    tmp_path.chmod(0o755)
+    shutil.copytree(ROOT / "model/artifacts/digits", tmp_path / "models/digits")
+    (tmp_path / "keys.txt").write_text(api_keys.line("of alice"))
+    (tmp_path / "mine.env").write_text("REGARD_MAX_IMAGES=1\n")
+    given = {"ARTIFACTS": tmp_path / "models", "KEYS": tmp_path / "keys.txt", "SETTINGS": tmp_path / "mine.env"}
+    files = ("deploy/models.yaml", "deploy/keys.yaml")
+    with Compose("cpu", files=files, **{name: str(path) for name, path in given.items()}) as running:
+        running.wait_ready("api-cpu")
+        port = running.port["api-cpu"]
+        assert asking.predict(port).status_code == 401
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=api_keys.bearer("of alice")) as alice:
+            assert [one["name"] for one in alice.get("/v1/models").json()["models"]] == ["digits"]
+        said = run("podman", "logs", running.container("api-cpu"))
+        (settings,) = [json.loads(line) for line in said.splitlines() if '"event":"settings"' in line]
+        assert settings["max_images"] == 1
+
+
 def test_the_attention_of_every_answer_is_found_whichever_replica_is_asked(replicas):
     assert asking.ids(replicas.port["proxy"], 100) == {200: 100}
 
@@ -52,7 +73,10 @@ def test_prometheus_sees_both_replicas_on_the_port_that_clients_do_not_have(repl
     while len(found := replicas.seen("regard_ready == 1")) < 2 and time.monotonic() < last:
         time.sleep(2)
     assert len(found) == 2
-    assert all(labels["instance"].endswith(":9090") for labels, _ in found)
+    targets = httpx.get(f"http://127.0.0.1:{replicas.port['prometheus']}/api/v1/targets").json()["data"][
+        "activeTargets"
+    ]
+    assert {httpx.URL(target["scrapeUrl"]).port for target in targets} == {9090}
     assert httpx.get(f"http://127.0.0.1:{replicas.port['proxy']}/metrics").status_code == 404
 
 
