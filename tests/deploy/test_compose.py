@@ -89,6 +89,20 @@ def test_a_folder_of_models_is_mounted_read_only_into_every_service_that_serves(
         assert re.fullmatch(r"\$\{ARTIFACTS:\?[a-z ]+\}:/artifacts:ro,z", mounted)
 
 
+def test_a_file_of_keys_is_mounted_where_every_service_that_serves_reads_it():
+    added = yaml.safe_load((ROOT / "deploy/keys.yaml").read_text())["services"]
+    assert set(added) == {*API, *REPLICAS}
+    for service in added.values():
+        (mounted,) = service["volumes"]
+        (place,) = re.fullmatch(r"\$\{KEYS:\?[a-z ]+\}:(.+):ro,z", mounted).groups()
+        assert service == {"environment": {"REGARD_API_KEYS": place}, "volumes": [mounted]}
+
+
+@pytest.mark.parametrize("name", API + REPLICAS)
+def test_settings_may_come_from_a_file_beside_the_compose_file(name):
+    assert SERVICES[name]["env_file"] == [{"path": "${SETTINGS:-regard.env}", "required": False}]
+
+
 def test_replicas_share_a_store_that_keeps_nothing_and_is_not_published():
     for name in REPLICAS:
         environment = SERVICES[name]["environment"]
