@@ -36,6 +36,8 @@ CASES = [
     *(("gpu", *EVERYTHING, models, "tensorrt") for models in MODELS),
     ("gpu", "keys", "ingress", "custom-metrics", "models-image", "openshift"),
     ("cpu", "store-external", "models-init", "openshift"),
+    ("cpu", "keda", "custom-metrics"),
+    ("gpu", "custom-metrics", "keda"),
 ]
 VOLUMES = {"emptyDir", "persistentVolumeClaim", "configMap", "secret", "image"}
 """The kinds of volumes that we use, of those that the pod security standard allows."""
@@ -232,4 +234,5 @@ def test_the_gpu_overlay_demands_one_gpu_and_does_not_wait_for_a_second():
     (patch,) = documents(K8S / "overlays/gpu/deployment.yaml")
     assert api(patch)["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert pod(patch)["tolerations"][0]["key"] == "nvidia.com/gpu"
+    assert pod(patch)["nodeSelector"] == {"kubernetes.io/arch": "amd64"}, "its packages exist for no other"
     assert patch["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}

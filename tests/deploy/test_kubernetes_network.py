@@ -1,5 +1,7 @@
 """Ports: what Services, policies, probes and routes name is served, and clients reach no metrics."""
 
+import ipaddress
+
 import pytest
 
 from service.api.protocols import ROUTERS
@@ -124,6 +126,12 @@ def test_a_port_is_open_to_those_that_it_is_for(rendered):
 def test_the_replicas_may_look_up_names_and_reach_their_store(rendered):
     (dns,) = rendered["NetworkPolicy", "regard-dns"]["spec"]["egress"]
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    pods, link = dns["to"]
+    (named,) = pods["podSelector"]["matchExpressions"]
+    assert (named["key"], named["operator"]) == ("k8s-app", "In")
+    assert set(named["values"]) == {"kube-dns", "node-local-dns"}
+    for address in ("169.254.20.10", "169.254.169.254"):  # of NodeLocal DNSCache, and of Cloud DNS
+        assert ipaddress.ip_address(address) in ipaddress.ip_network(link["ipBlock"]["cidr"])
     url = environment(rendered)["REGARD_REDIS_URL"]
     if url is None:  # of a Secret: the server is elsewhere
         assert ("Deployment", STORE) not in rendered
