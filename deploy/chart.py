@@ -194,8 +194,8 @@ def whole(mark: str, node: Any, variants: Mapping[str, Any], indent: int) -> Ite
             for name in dict.fromkeys(name for one in (items, *variants.values()) for name in one):
                 yield from entry("-", items.get(name, ABSENT), by(variants, name), inner)
         else:
-            for one in node:
-                yield from entry("-", one, {}, inner)
+            for item in node:
+                yield from entry("-", item, {}, inner)
     elif isinstance(node, str) and "\n" in node:
         yield f"{pad}{mark} |" + ("" if node.endswith("\n") else "-")
         yield from (f"{' ' * inner}{escaped(line)}" if line else "" for line in node.removesuffix("\n").split("\n"))

@@ -1,10 +1,17 @@
 """k8s/kserve and k8s/kserve-knative: what KServe reads, and that it agrees with itself and with the overlays."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
+import yaml
 
 from service.settings import PREFIX, Settings
 from tests.conftest import ROOT
 from tests.samples.kubernetes import K8S, NEWEST, api, needs_kustomize, render, render_with, validate
+
+PAPER = (ROOT / "docs/kubernetes.md").read_text()
 
 pytestmark = needs_kustomize
 
@@ -48,6 +55,95 @@ def admitted(rendered):
         label = peer and "=".join(*peer["namespaceSelector"]["matchLabels"].items())
         found[label] = [port["port"] for port in rule["ports"]]
     return found
+
+
+def with_variants(folder, *variants):
+    """Either mode with some of k8s/kserve-variants, as a kustomization of one's own."""
+    with tempfile.TemporaryDirectory() as own:
+        to = {name: os.path.relpath(K8S / name, Path(own).resolve()) for name in (folder, "kserve-variants")}
+        said = {"resources": [to[folder]], "components": [f"{to['kserve-variants']}/{one}" for one in variants]}
+        (Path(own) / "kustomization.yaml").write_text(yaml.safe_dump({"kind": "Kustomization", **said}))
+        return render(Path(own))
+
+
+VARIANTS = {path.name for path in (K8S / "kserve-variants").iterdir()}
+COMBINED = [
+    *(("kserve", one) for one in sorted(VARIANTS - {"canary-knative"})),
+    ("kserve", "gpu", "keda"),
+    ("kserve", "gpu", "cache"),
+    ("kserve", "keda", "canary"),
+    ("kserve-knative", "canary-knative"),
+    ("kserve-knative", "cache"),
+]
+
+
+@pytest.mark.parametrize("parts", COMBINED, ids=" ".join)
+def test_a_variant_satisfies_the_strict_schemas_and_is_named_in_the_document(parts):
+    for document in with_variants(*parts).values():
+        validate(document, NEWEST)
+    assert all(f"`{one}`" in PAPER for one in parts[1:])
+
+
+def test_a_gpu_is_asked_for_as_by_the_overlay():
+    rendered = with_variants("kserve", "gpu")
+    service = rendered["InferenceService", "digits"]
+    predictor, container = service["spec"]["predictor"], container_of(rendered)
+    overlay = render_with("gpu")["Deployment", "regard"]["spec"]
+    pod, theirs = overlay["template"]["spec"], api(render_with("gpu")["Deployment", "regard"])
+    assert predictor["model"]["resources"] == container["resources"] == theirs["resources"]
+    assert (predictor["tolerations"], predictor["nodeSelector"]) == (pod["tolerations"], pod["nodeSelector"])
+    assert predictor["deploymentStrategy"] == overlay["strategy"]
+    assert container["image"] == theirs["image"]
+    assert predictor["model"]["env"] == [{"name": "REGARD_DEVICE", "value": "cuda"}]
+    assert "REGARD_DEVICE" in {one["name"] for one in container["env"]}
+    assert service["metadata"]["annotations"]["serving.kserve.io/autoscalerClass"] == "none"
+    assert not {"scaleMetric", "scaleTarget"} & predictor.keys()
+
+
+@pytest.mark.parametrize("variants", [("keda",), ("gpu", "keda")], ids=" ".join)
+def test_keda_asks_what_it_asks_for_the_overlays(variants):
+    rendered = with_variants("kserve", *variants)
+    service = rendered["InferenceService", "digits"]
+    assert service["metadata"]["annotations"]["serving.kserve.io/autoscalerClass"] == "keda"
+    (metric,) = service["spec"]["predictor"]["autoScaling"]["metrics"]
+    ours, _ = render_with("cpu", "keda")["ScaledObject", "regard"]["spec"]["triggers"]
+    asked, target = metric["external"]["metric"], metric["external"]["target"]
+    namespace = service["metadata"]["namespace"]
+    assert asked["query"] == ours["metadata"]["query"].replace('"regard"', f'"{namespace}"')
+    assert asked["serverAddress"] == ours["metadata"]["serverAddress"]
+    assert (target["type"], target["averageValue"]) == (ours["metricType"], ours["metadata"]["threshold"])
+
+
+def test_a_model_is_served_from_the_cache_of_its_address_by_nodes_of_a_group():
+    rendered = with_variants("kserve", "cache")
+    cache = rendered["LocalModelCache", "regard-digits"]["spec"]
+    assert rendered["InferenceService", "digits"]["spec"]["predictor"]["model"]["storageUri"] == cache["sourceModelUri"]
+    group = rendered["LocalModelNodeGroup", *cache["nodeGroups"]]["spec"]
+    claim, volume = group["persistentVolumeClaimSpec"], group["persistentVolumeSpec"]
+    assert claim["storageClassName"] == volume["storageClassName"]
+    assert group["storageLimit"] == claim["resources"]["requests"]["storage"] == volume["capacity"]["storage"]
+
+
+def test_a_canary_is_the_predictor_but_for_its_name_and_version(predictor):
+    (canary,) = with_variants("kserve", "canary")["InferenceService", "digits"]["spec"]["canary"]
+    next_one = dict(canary["predictor"])
+    assert next_one.pop("name")
+    assert next_one["model"]["storageUri"] != predictor["model"]["storageUri"]
+    scaling = {"minReplicas", "maxReplicas", "scaleMetric", "scaleTarget"}
+    plain = [{name: one for name, one in each.items() if name not in {*scaling, "model"}}
+             for each in (next_one, predictor)]  # fmt: skip
+    assert plain[0] == plain[1]
+    other = {"storageUri": "", "name": "kserve-container"}
+    assert next_one["model"] | other == predictor["model"] | other
+    assert scaling & next_one.keys() == {"minReplicas"}, "its number is fixed"
+
+
+def test_knatives_canary_changes_a_version_and_a_share_alone(knative):
+    changed = with_variants("kserve-knative", "canary-knative")["InferenceService", "digits"]["spec"]["predictor"]
+    before = knative["InferenceService", "digits"]["spec"]["predictor"]
+    assert changed.pop("canaryTrafficPercent") == 10
+    assert changed["model"].pop("storageUri") != before["model"]["storageUri"]
+    assert changed == before | {"model": {name: one for name, one in before["model"].items() if name != "storageUri"}}
 
 
 def test_everything_satisfies_the_strict_schemas(rendered):

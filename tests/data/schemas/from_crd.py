@@ -16,10 +16,12 @@ PROSE = {"description", "default", "example", "format"}
 FRAMEWORKS = "huggingface lightgbm onnx paddle pmml pytorch sklearn tensorflow triton xgboost"
 NEVER_SET = {
     *FRAMEWORKS.split(),
-    *"affinity autoScaling batcher canary containers dnsConfig ephemeralContainers explainer hostAliases".split(),
+    *"affinity batcher containers dnsConfig ephemeralContainers explainer hostAliases".split(),
     *"initContainers logger transformer workerSpec".split(),
 }
 """Properties of an InferenceService that would make its schema fifty times as large."""
+VOLUMES = {"accessModes", "capacity", "local", "nodeAffinity", "storageClassName", "volumeMode"}
+"""Properties of the volumes of nodes that we set."""
 
 
 def strict(node: Any) -> Any:
@@ -53,9 +55,15 @@ def schema(resource: Any, version: str) -> Any:
     properties["apiVersion"] = {"const": f"{spec['group']}/{version}"}
     properties["kind"] = {"const": spec["names"]["kind"]}
     if spec["names"]["kind"] == "InferenceService":
-        for members in (properties["spec"]["properties"], properties["spec"]["properties"]["predictor"]["properties"]):
-            for name in NEVER_SET & members.keys():
-                del members[name]
+        members = properties["spec"]["properties"]
+        canary = members["canary"]["items"]["properties"]
+        for part in (members, members["predictor"]["properties"], canary["predictor"]["properties"]):
+            for name in NEVER_SET & part.keys():
+                del part[name]
+    if spec["names"]["kind"] == "LocalModelNodeGroup":
+        members = properties["spec"]["properties"]["persistentVolumeSpec"]["properties"]
+        for name in members.keys() - VOLUMES:
+            del members[name]
     return found | {"required": ["apiVersion", "kind", "metadata", "spec"]}
 
 
