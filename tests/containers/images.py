@@ -61,7 +61,7 @@ def _installed(name: str, base: str, packages: str, more: str = "") -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Dockerfile").write_text(
         f"FROM {base}\nRUN apt-get update && apt-get install --yes --no-install-recommends {packages} "
-        f"&& rm -rf /var/lib/apt/lists\n{more}\n"
+        f"&& apt-get clean && rm -rf /var/lib/apt/lists\n{more}\n"
     )
     _bud(f"--tag={name}", folder)
     return name

@@ -1,6 +1,7 @@
 """What says that a fresh machine cannot run containers, and what to install there."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -79,3 +80,20 @@ def test_what_ci_installs_is_all_of_it_and_in_this_order():
     script = (ROOT / ".ci/run").read_text()
     (programs,) = re.findall(r"^containers=\((.*)\)$", script, re.MULTILINE)
     assert programs.split() == list(needs.NEEDS)
+
+
+@pytest.mark.parametrize(
+    ("check", "quick", "said", "failed"),
+    [
+        ("echo rows; echo 'runc: not installed'; return 1", "echo ran", "containers: SKIPPED: runc: not installed", 0),
+        ("echo a container starts", "echo ran", "ran", 0),
+        ("echo a container starts", "echo ran; return 3", "ran", 3),
+    ],
+    ids=["where none starts", "where one does", "where the tests fail"],
+)
+def test_ci_runs_a_part_where_containers_start_and_says_why_where_they_do_not(check, quick, said, failed):
+    (step,) = re.findall(r"^if checked=.*$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    stand_in = f'make() {{ if [ "$1" = container-check ]; then {check}; else {quick}; fi; }}'
+    script = f"set -euo pipefail\nfailed=0\n{stand_in}\n{step}\nexit $failed"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (f"{said}\n", failed)
