@@ -247,8 +247,8 @@ wheel: .venv/bin/python ## the client's wheel, in dist/
 	@rm -rf build/wheel && mkdir -p build && cp -R client build/wheel
 	@$(BIN)/pip wheel --quiet --no-deps $(PIP_ARGS) --wheel-dir dist build/wheel && ls dist/*.whl
 
-container-check: .venv/.dev-$(EXTRA) ## see whether containers can be built and run here, and what to install
-	@$(BIN)/python -m tests.containers.needs
+container-check: ## see whether containers can be built and run here, and what to install (needs no environment)
+	@$(PYTHON) -m tests.containers.needs
 
 container-quick: .venv/.dev-$(EXTRA) ## build the image of the service, and see it serve, refuse and end (what CI runs)
 	@$(BIN)/python -m pytest -m containers tests/containers/test_service.py tests/containers/test_refusals.py $(ARGS)
@@ -259,7 +259,7 @@ container-smoke: .venv/.dev-$(EXTRA) ## build the images and run them by podman 
 demo-cluster: .venv/.dev-$(EXTRA) ## replace replicas and kill their store under load, by podman (minutes; make container-check says what it needs)
 	@$(BIN)/python -m tests.containers.demo $(ARGS)
 
-lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes, and install them where make does (ARGS=--upgrade renews the pins)
+lock: .venv/.dev-$(EXTRA) ## resolve the images' dependencies anew, with hashes; the next make installs them (ARGS=--upgrade renews the pins)
 	@for runtime in cpu gpu; do $(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra redis --extra tracing --extra audio --extra $$runtime \
 	  --constraint requirements/cuda.txt --excludes requirements/excludes-serving.txt --output-file requirements/$$runtime.lock || exit 1; done
 	@$(BIN)/uv pip compile pyproject.toml $(LOCK) $(ARGS) --extra cpu --extra export --no-emit-package torch \

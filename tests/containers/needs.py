@@ -58,7 +58,7 @@ def main() -> int:
     rows = [(program, why) for program, (_, why) in NEEDS.items()]
     for program, why in (*rows, COMPOSE):
         print(f"{'here' if found(program) else 'MISSING':8} {program:15} {why}")
-    reason = lacking(COMPOSE[0]) or refusal()
+    reason = lacking() or refusal() or lacking(COMPOSE[0])
     print(reason or "a container starts: make container-smoke and make demo-cluster can run")
     return 1 if reason else 0
 

@@ -5,20 +5,16 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.conftest import ROOT
-
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".containers"
 """What is kept between runs."""
 HARDENED = ("--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 """What docker-compose.yml and k8s/ deny every container."""
-PATHS = os.pathsep.join(
-    (str(Path(sys.executable).parent), "/usr/sbin", "/sbin", "/usr/lib/podman", "/usr/libexec/podman")
-)
+PATHS = os.pathsep.join((f"{ROOT}/.venv/bin", "/usr/sbin", "/sbin", "/usr/lib/podman", "/usr/libexec/podman"))
 """Where programs are too that PATH may not name: those of this environment, of root, and podman's own."""
 
 
