@@ -2,7 +2,8 @@
 
 python -m deploy.version 0.2.0    # or without an argument: say it
 
-`service.VERSION` is the one that counts; `make test` holds the others equal to it.
+`service.VERSION` is the one that counts; `make test` holds the others equal to it. The chart takes it from the overlays:
+`make chart`.
 """
 
 import re
@@ -27,6 +28,7 @@ PLACES = {
     "k8s/components/models-init/kustomization.yaml": r"newTag: (#)",
     "k8s/components/models-image/deployment.yaml": r"regard-artifacts:(#)",
     "k8s/kserve/servingruntime.yaml": r"regard:(#)",
+    "k8s/kserve-variants/gpu/servingruntime.yaml": r"regard:(#)",
     "k8s/kserve/inferenceservice.yaml": r"regard-artifacts-init:(#)",
 }
 """The files that say the version, and where in them; `#` stands for a version."""
