@@ -1,6 +1,7 @@
 """Every method of the client, typed: `python client/examples/every_method.py`, with a service of digits and dates."""
 
 import asyncio
+import importlib.util
 import sys
 import tempfile
 from pathlib import Path
@@ -37,8 +38,21 @@ def pictures(digits: regard.Model) -> None:
     again: regard.Attention = digits.look(answer, "norm")
     print(again.method, len(again.json["maps"]))
 
+    table: regard.Table = answer.table("raw", "libra")
+    print(repr(table), answer.look("libra"))
+    overlaid: Image.Image = regard.side_by_side([answer.overlay("raw"), look.overlay(answer.overlay("raw"))])
+    figure: regard.Figure = answer.figure("libra")
+    print(overlaid.size, figure, look.figure(), len(look.table()))
+
     with tempfile.TemporaryDirectory() as folder:
         answer.save(Path(folder) / "seven.html")
+        answer.save(Path(folder) / "seven.svg", "libra", target=1)
+        regard.save_many(Path(folder) / "many.npz", [answer])
+    heads: regard.Summary = regard.summarise(digits, [PICTURE])["encoder"]
+    difference: regard.Difference = regard.difference(digits, digits, [PICTURE])
+    print(heads, heads.mean["entropy"].shape, difference)
+    if importlib.util.find_spec("matplotlib"):
+        answer.plot("libra")
 
     with Image.open(PICTURE) as opened:
         turned = opened.convert("RGB").rotate(90, fillcolor="white")

@@ -114,8 +114,8 @@ def summarise(model: Model, inputs: Iterable[Any], *, progress: Progress = False
     asked: AttentionOptions = {"diagnostics": True, "pool": FEWEST}
     for batch in _batches(model, inputs, progress):
         for look in model.attention_batch(batch, method="raw", **asked):
-            for one in look.attention.diagnostics if look.attention else ():
-                found.setdefault(one.kind, []).append(one)
+            for diagnosis in look.attention.diagnostics if look.attention else ():
+                found.setdefault(diagnosis.kind, []).append(diagnosis)
     if not found:
         raise BadInput("inputs: must be some, of a model that shows raw attention, given none")
     return {kind: _summary(kind, figures) for kind, figures in found.items()}

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 EXAMPLE = ROOT / "client/examples/every_method.py"
 CLASSES = (
     regard.Service, regard.Model, regard.Stream, regard.AsyncService, regard.AsyncModel, regard.AsyncStream,
-    regard.Result, regard.Attention,
+    regard.Result, regard.Attention, regard.maps.Looked,
 )  # fmt: skip
 
 
