@@ -179,6 +179,17 @@ class TooSlow(Refusal):
 
 
 @contextlib.contextmanager
+def called(subject: str, name: str) -> Iterator[None]:
+    """Let a refusal of a subject call it by the name that a client knows it by."""
+    try:
+        yield
+    except Refusal as error:
+        found, colon, rest = error.detail.partition(":")
+        error.detail = f"{name if found == subject else found}{colon}{rest}"
+        raise
+
+
+@contextlib.contextmanager
 def about_input(number: int, count: int) -> Iterator[None]:
     """Let a refusal say which of `count` inputs it is about. The one behind them is what they are compared with."""
     try:

@@ -199,7 +199,7 @@ class AsyncModel:
         return await self._all(ANSWER, given, options)
 
     async def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
-        """Return the text that the model writes for a text or a picture."""
+        """Return the text that the model writes for a text, the messages of a chat or a picture."""
         return await self._one(GENERATE, given, options)
 
     async def generate_batch(self, given: Iterable[Input], **options: Unpack[GenerateOptions]) -> list[Generation]:

@@ -15,7 +15,7 @@ from PIL import Image
 from regard.attention import Attention
 from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
 from regard.graphs import Network
-from regard.inputs import CHANNELS, FIELDS, Encoded, encode, names_file
+from regard.inputs import CHANNELS, Encoded, body_of, encode, names_file
 from regard.maps import Json
 from regard.models import Description, Models, read_description
 from regard.plain import plain
@@ -106,8 +106,7 @@ def predictions(
             for entry, one in entries
         ]
 
-    inputs = {given[0].field if given else FIELDS[model.sort]: [one.json for one in given]}
-    body = {**inputs, **body_options(model, options)}
+    body = {**body_of(given, model.sort), **body_options(model, options)}
     return Call("POST", f"/v1/models/{model.name}/{task.endpoint}", read, body=body)
 
 
@@ -133,7 +132,7 @@ def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iter
         except BadInput as error:
             raise BadInput(f"inputs[{place}]: {error}") from error
         full = (len(batch) + 1) * each > min(model.max_inputs, MOST_INPUTS)
-        full = full or bool(batch and batch[0].field != encoded.field)
+        full = full or bool(batch and (batch[0].field != encoded.field or encoded.chat))
         own = each * max(encoded.size / BODY_BYTES, encoded.values / MOST_VALUES)
         if batch and (full or share + own > 1):
             yield start, batch
@@ -234,7 +233,7 @@ def beside(attention: Json) -> Json:
 
 def _again(result: Result, attention: Json) -> Call[bytes]:
     asked = result.asked
-    inputs = {asked.given.field: [asked.given.json]}
+    inputs = body_of([asked.given], asked.model.sort)
     dropped = task_of(asked.model).of_answer
     kept = {name: value for name, value in asked.options.items() if name not in dropped}
     body = {**inputs, **kept, **beside(against(asked.model, attention))}

@@ -1,10 +1,10 @@
-"""What is sent: a picture or a sound as the bytes of a file, a text, a pair of texts, or a graph."""
+"""What is sent: a picture or a sound as the bytes of a file, a text, a pair of texts, a chat, or a graph."""
 
 import base64
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,7 +29,9 @@ Sound: TypeAlias = str | os.PathLike[str] | bytes | Samples | tuple[Samples, int
 
 The array is (samples,) or (samples, channels), floats from -1 to 1 or int16; its rate may be given beside it.
 """
-Input: TypeAlias = Picture | Text | Sound | Graph
+Chat: TypeAlias = Sequence[Mapping[str, str]]
+"""Messages such as `{"role": "user", "content": "Hello"}`, the last of which a model answers."""
+Input: TypeAlias = Picture | Text | Chat | Sound | Graph
 
 SENT_AS_THEY_ARE = {
     "JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif", "AVIF": "image/avif"
@@ -44,9 +46,10 @@ FIELDS = {"image": "images", "text": "inputs", "sound": "audio", "graph": "graph
 
 @dataclass(frozen=True)
 class Encoded:
-    """An input as it is sent: the bytes of a picture or a sound and their media type, a text, or a graph."""
+    """An input as it is sent: the bytes of a picture or a sound and their media type, a text, a chat, or a graph."""
 
     text: Text | None = None
+    chat: Chat | None = None
     picture: bytes | None = None
     sound: bytes | None = None
     graph: Json | None = None
@@ -59,15 +62,21 @@ class Encoded:
             return base64.b64encode(self._file).decode()
         if isinstance(self.text, tuple):
             return {"text": self.text[0], "text_pair": self.text[1]}
-        return self.text if self.graph is None else self.graph
+        return next((one for one in (self.text, self.chat, self.graph) if one is not None), None)
+
+    @property
+    def words(self) -> str:
+        """The input as it is read; "" if it is no text."""
+        said = [f"{one['role']}: {one['content']}" for one in self.chat or ()]
+        return self.text if isinstance(self.text, str) else " / ".join(self.text or said)
 
     @property
     def size(self) -> int:
         """How many bytes the input has in a body, about."""
         if self._file is not None:
             return len(self._file) * 4 // 3
-        if self.graph is not None:
-            return len(json.dumps(self.graph))
+        if self.text is None:
+            return len(json.dumps(self.json))
         return sum(len(part.encode(errors="replace")) for part in (self.text or ()))
 
     @property
@@ -78,6 +87,8 @@ class Encoded:
     @property
     def field(self) -> str:
         """The field of a body that holds inputs of its sort."""
+        if self.chat is not None:
+            return "messages"
         given = {"image": self.picture, "sound": self.sound, "graph": self.graph}
         return FIELDS[next((sort for sort, content in given.items() if content is not None), "text")]
 
@@ -91,8 +102,16 @@ def encode(given: object, sort: str) -> Encoded:
     return SORTS[sort](given)
 
 
+def body_of(given: Sequence[Encoded], sort: str) -> Json:
+    """Return inputs as a body has them; `sort` is that of inputs where there are none."""
+    field = given[0].field if given else FIELDS[sort]
+    return {field: given[0].json if given and given[0].chat else [one.json for one in given]}
+
+
 def encode_text(given: object) -> Encoded:
-    """Return a text or a pair of texts as it is sent. Raises BadInput if it is neither, or has lone surrogates."""
+    """Return a text, a pair of texts or a chat as it is sent. Raises BadInput for others, and for lone surrogates."""
+    if isinstance(given, list):
+        return _encode_chat(given)
     parts = given if isinstance(given, tuple) else (given,)
     if (isinstance(given, tuple) and len(parts) != 2) or not all(isinstance(part, str) for part in parts):
         raise BadInput(f"text: must be a string or a pair of strings for this model, given {_kind(given)}")
@@ -102,6 +121,16 @@ def encode_text(given: object) -> Encoded:
     except UnicodeEncodeError as error:
         raise BadInput("text: must be Unicode without lone surrogates, given one; str.encode says where") from error
     return Encoded(text=given if isinstance(given, tuple) else parts[0])
+
+
+def _encode_chat(given: Sequence[object]) -> Encoded:
+    """Return messages as they are sent. Raises BadInput if they are none; the service says what it takes of them."""
+    messages = [dict(one) for one in given if isinstance(one, Mapping) and {"role", "content"} <= one.keys()]
+    if not messages or len(messages) < len(given):
+        raise BadInput('text: must be messages where it is a list, such as {"role": "user", "content": "Hello"}')
+    for message in messages:
+        encode_text(message["content"])
+    return Encoded(chat=messages)
 
 
 def encode_picture(given: object) -> Encoded:

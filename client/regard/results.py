@@ -307,7 +307,6 @@ def asked_for(result: Result) -> dict[str, object]:
     model, given = result.asked.model, result.asked.given
     attention = result.attention or _tried(result)
     picture = given.picture and data_url(given.picture, given.media_type)
-    text = given.text if isinstance(given.text, str) else " / ".join(given.text or ())
     return {
         "model": model.name,
         "task": model.task,
@@ -316,7 +315,7 @@ def asked_for(result: Result) -> dict[str, object]:
         "attention": attention.json if attention else None,
         "heads": _heads(result),
         "picture": picture or None,
-        "text": text or None,
+        "text": given.words or None,
         "edge_types": model.json["inputs"].get("edge_types"),
     }
 

@@ -161,8 +161,9 @@ def _abandon(parts: Generator[Any]) -> None:
 class Model:
     """A model of a service. Called with an input, it answers what it was made for.
 
-    Pictures are paths, the bytes of files, Pillow images or arrays; texts are strings, or pairs of strings; sounds are
-    paths, the bytes of files, or arrays with their rate; graphs are dictionaries, those of networkx, or paths.
+    Pictures are paths, the bytes of files, Pillow images or arrays; texts are strings, pairs of strings, or lists of
+    messages; sounds are paths, the bytes of files, or arrays with their rate; graphs are dictionaries, those of
+    networkx, or paths.
     """
 
     def __init__(self, transport: Transport, description: Description) -> None:
@@ -235,7 +236,7 @@ class Model:
         return self._all(ANSWER, given, options)
 
     def generate(self, given: Input, **options: Unpack[GenerateOptions]) -> Generation:
-        """Return the text that the model writes for a text or a picture."""
+        """Return the text that the model writes for a text, the messages of a chat or a picture."""
         return self._one(GENERATE, given, options)
 
     def generate_batch(self, given: Iterable[Input], **options: Unpack[GenerateOptions]) -> list[Generation]:

@@ -25,7 +25,7 @@ from service.options.generation import GenerateOptions
 from service.repository.explaining.explain import explain_generated, explain_step
 from service.repository.explaining.long_texts import check_explained_tokens
 from service.repository.explaining.subjects import evaluation_cost
-from service.repository.models.generator import Generator, with_tokens
+from service.repository.models.generator import Generator, stops_of, with_tokens
 from service.state import State
 from service.store.stored_request import StoredRequest
 
@@ -40,7 +40,9 @@ class StreamedToken:
     """Its place in the target."""
     token: int
     text: str
-    """What it adds to the text."""
+    """What it adds to what the model writes."""
+    shown: str
+    """What may be shown since the last one: no word that stops the text, and no beginning of one."""
     log: float
     """Its log-probability."""
     alternatives: Alternatives = ()
@@ -48,7 +50,7 @@ class StreamedToken:
     attention: object = None
     """Its row of attention, if that was asked for."""
     last: bool = False
-    """True if there is no room for another token."""
+    """True if no other follows: there is no room, or a word stops the text."""
 
 
 class Events(Protocol[T]):
@@ -318,20 +320,29 @@ class _Generation(Generic[T]):
         task.add_done_callback(lambda _: grown.put_nowait(None))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody waits where attention fails
         try:
-            growing, shown = served.target_tokenizer.text_stream(), ""
+            growing, written, shown = served.target_tokenizer.text_stream(), "", 0
+            stops = stops_of(served, options)
             while hypothesis := await grown.get():
                 index, token = len(hypothesis.tokens) - 1, hypothesis.tokens[-1]
                 if token in served.generation.ends:
                     continue
                 attention = None
                 text = growing.add(token)
-                if last := len(hypothesis.tokens) == self.prompt.most:
-                    text += rest_of(served.target_tokenizer.decode(hypothesis.tokens), shown + text)
-                shown += text
+                if last := len(hypothesis.tokens) == self.prompt.most or stops.reached(hypothesis.tokens):
+                    text += rest_of(served.target_tokenizer.decode(hypothesis.tokens), written + text)
+                written += text
+                before, shown = shown, stops.shown(written, ended=last)
                 if query and query.streams_steps:
                     attention = await explain_step(served, self.item, hypothesis.tokens, query, caller)
                 streamed = StreamedToken(
-                    index, token, text, hypothesis.logs[-1], hypothesis.alternatives_at(-1), attention, last
+                    index,
+                    token,
+                    text,
+                    written[before:shown],
+                    hypothesis.logs[-1],
+                    hypothesis.alternatives_at(-1),
+                    attention,
+                    last,
                 )
                 if one := self.events.token(streamed):
                     send(one)

@@ -1,7 +1,7 @@
 """Token selection: a walk along one hypothesis, and beam search. Each target has a search of its own."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -34,7 +34,9 @@ class Hypothesis(NamedTuple):
     alternatives: tuple[Alternatives, ...] = ()
     """The alternatives of each token, if they are asked for."""
     cut: bool = False
-    """True if it was ended by the limit of tokens, not by the model. Known once it is returned."""
+    """True if it was ended by the limit of tokens, not by the model or a word. Known once it is returned."""
+    until: int | None = None
+    """How many characters of its text are before the word that stopped it; None if none did. Known likewise."""
     others: tuple["Hypothesis", ...] = ()
     """Of one that is returned, the other targets of its source that were asked for."""
 
@@ -117,6 +119,13 @@ class Choose(Protocol):
 
 
 UNCONSTRAINED = TokenRules()
+Stopped: TypeAlias = Callable[[Sequence[int]], bool]
+"""Returns whether a word stops a target that has these tokens so far."""
+
+
+def never(tokens: Sequence[int]) -> bool:
+    """Return False: no word stops a target."""
+    return False
 
 
 class Walk:
@@ -129,10 +138,12 @@ class Walk:
         choose: Choose,
         constrain: TokenRules = UNCONSTRAINED,
         alternatives: int = 0,
+        stopped: Stopped = never,
     ) -> None:
         self.done, self.alternatives = False, alternatives
         self.live = [Hypothesis()]
         self._ends, self._limit, self._choose, self._constrain = ends, limit, choose, constrain
+        self._stopped = stopped
 
     @property
     def wants(self) -> int:
@@ -151,8 +162,9 @@ class Walk:
             logs = finite(log_softmax(logs)) if weighs else logs
         chosen = self._choose(logs[0])
         token = chosen if tokens is None else int(tokens[0, chosen])
-        self.live = [self.live[0].plus(token, float(logs[0, chosen]), alternatives)]
-        self.done = token in self._ends or len(self.live[0].tokens) >= self._limit
+        longer = self.live[0].plus(token, float(logs[0, chosen]), alternatives)
+        self.live = [longer]
+        self.done = token in self._ends or len(longer.tokens) >= self._limit or self._stopped(longer.tokens)
         return [0]
 
     def best(self) -> Hypothesis:
@@ -190,12 +202,14 @@ class Beams:
         constrain: TokenRules = UNCONSTRAINED,
         alternatives: int = 0,
         wanted: int = 1,
+        stopped: Stopped = never,
     ) -> None:
         self.done, self.alternatives = False, alternatives
         self.live = [Hypothesis()] * beams
         self._totals = np.array([0.0] + [-np.inf] * (beams - 1))  # at first all rows are equal, so only one counts
         self._beams, self._ends, self._limit, self._penalty = beams, ends, limit, length_penalty
         self._early_stopping, self._constrain, self._wanted = early_stopping, constrain, wanted
+        self._stopped = stopped
         self._looked_at = max(2, 1 + len(ends)) * beams
         self._finished: list[Hypothesis] = []
 
@@ -221,7 +235,7 @@ class Beams:
         for rank, (row, token, log, total) in enumerate(zip(*found, strict=True)):
             if total == -np.inf:
                 break  # so are all behind it
-            ended = length >= self._limit or token in self._ends
+            ended = length >= self._limit or token in self._ends or self._stopped((*self.live[row].tokens, token))
             wanted = rank < self._beams if ended else len(live) < self._beams
             if not wanted:
                 continue

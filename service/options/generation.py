@@ -9,15 +9,12 @@ from contract.generation import Generation, LanguageCode, Sampling
 from service.errors import TooLarge
 from service.options.base import SHARED, Number, RequestOptions
 from service.options.predictions import CANDIDATE_BYTES
-from service.options.readers import read_bad_words
+from service.options.readers import read_bad_words, read_stops
 
 OF_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 SAMPLING = "temperature, top_k, top_p, min_p or typical_p"
 """The options that sample, and how they are listed."""
 MOST_TEXTS = 128
-
-ENDS = "a text ends at the model's end token, or at max_new_tokens"
-"""Why there are no words at which a text stops."""
 
 
 class LanguageOptions(RequestOptions):
@@ -41,7 +38,7 @@ class GenerateOptions(LanguageOptions):
     A temperature above 0, top_k, top_p, min_p or typical_p samples, with the model's defaults; else its default holds.
     """
 
-    unserved: ClassVar[Mapping[str, str]] = {"stop": ENDS, "stop_sequences": ENDS}
+    unserved: ClassVar[Mapping[str, str]] = {"stop_sequences": "it is stop here"}
 
     max_new_tokens: int | None = Field(
         None, ge=1, description="tokens to generate at most; the model's by default", json_schema_extra=SHARED
@@ -82,6 +79,9 @@ class GenerateOptions(LanguageOptions):
     )
     bad_words: Annotated[tuple[str | tuple[int, ...], ...], read_bad_words()] | None = Field(
         None, description="never written"
+    )
+    stop: Annotated[tuple[str, ...], read_stops()] | None = Field(
+        None, description="up to four strings: a text ends before the first of them", json_schema_extra=SHARED
     )
     num_return_sequences: int | None = Field(
         None, ge=1, le=MOST_TEXTS, description="texts of an input", json_schema_extra=SHARED

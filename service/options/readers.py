@@ -146,6 +146,24 @@ def _is_word(given: object) -> bool:
     return all(type(token) is int and 0 <= token < 10**9 for token in given)
 
 
+MOST_STOPS = 4
+
+
+def read_stops() -> PlainValidator:
+    """Accept a word or a list of words; an empty one of either asks for nothing."""
+    rule = f"must be a string of 1 to {MOST_WORD_CHARACTERS} characters, or up to {MOST_STOPS} of them"
+
+    def parse(value: object) -> tuple[str, ...]:
+        words: Any = value if isinstance(value, list | tuple) else [value] if value != "" else []
+        if len(words) > MOST_STOPS or not all(
+            isinstance(word, str) and 0 < len(word) <= MOST_WORD_CHARACTERS for word in words
+        ):
+            raise PydanticCustomError("stop", "{rule}", {"rule": rule})
+        return tuple(words)
+
+    return PlainValidator(parse, json_schema_input_type=str | list[str])
+
+
 MOST_AGAINST = 2
 _ONE_AGAINST = {
     "type": "object",

@@ -253,7 +253,7 @@ def complete_with_what_gateways_send(service: Service) -> None:
 def complete_with_what_is_not_served(service: Service) -> None:
     """`client.completions.create(..., n=2)` and others raise BadRequestError, which names the field."""
     create = connect(service).completions.create
-    others = {"n": 2, "best_of": 2, "echo": True, "stop": ["-"], "suffix": "x", "presence_penalty": 0.5}
+    others = {"n": 2, "best_of": 2, "echo": True, "suffix": "x", "presence_penalty": 0.5}
     others |= {"logit_bias": {"1": 100}, "frequency_penalty": -1, "max_tokens": 10**6, "logprobs": 6}
     for name, value in others.items():
         error = refused(openai.BadRequestError, create, model=service.seq2seq, prompt=DATE, **{name: value})
@@ -379,6 +379,17 @@ def chat_with_log_probabilities(service: Service) -> None:
     assert all(one.logprob <= 0 and len(one.top_logprobs) >= 2 for one in content)
 
 
+def chat_until_a_stop(service: Service) -> None:
+    """`client.chat.completions.create(..., stop=["..."])`: the text ends before it, whole and as a stream."""
+    create = connect(service).chat.completions.create
+    text = create(model=service.chat, messages=MESSAGES).choices[0].message.content
+    stop = text[2:4]
+    (choice,) = create(model=service.chat, messages=MESSAGES, stop=[stop, "another"]).choices
+    assert (choice.message.content, choice.finish_reason) == (text[: text.index(stop)], "stop")
+    chunks = create(model=service.chat, messages=MESSAGES, stop=stop, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == choice.message.content
+
+
 def chat_as_a_stream(service: Service) -> None:
     """`for chunk in client.chat.completions.create(..., stream=True, stream_options={"include_usage": True})`."""
     create = connect(service).chat.completions.create
@@ -433,7 +444,7 @@ def chat_with_what_is_not_served(service: Service) -> None:
     """`client.chat.completions.create(..., tools=[...])` and others raise BadRequestError, which names the field."""
     create, parts = connect(service).chat.completions.create, [{"type": "image_url", "image_url": {"url": "data:,"}}]
     tool = {"type": "function", "function": {"name": "look"}}
-    others = {"tools": [tool], "response_format": {"type": "json_object"}, "stop": ["x"], "max_tokens": 10**6, "n": 2}
+    others = {"tools": [tool], "response_format": {"type": "json_object"}, "max_completion_tokens": 10**6, "n": 2}
     others |= {"messages": [{"role": "user", "content": parts}], "top_logprobs": 2}
     for name, value in others.items():
         error = refused(openai.BadRequestError, create, **{"model": service.chat, "messages": MESSAGES, name: value})

@@ -106,6 +106,64 @@ def test_log_probabilities_are_those_of_the_reference(client):
     assert all(one["top_logprobs"] == [] for one in plain["logprobs"]["content"])
 
 
+@pytest.mark.parametrize("name", ["one question", "three turns"])
+def test_a_text_ends_before_a_stop_in_every_protocol_and_stream(client, name):
+    asked = {"messages": chat(name)}
+    (whole,) = post(client, GENERATE, **asked)["results"]
+    text, tokens = whole["text"], [one["token"] for one in whole["tokens"]]
+    assert len(text) > 8
+    for start, end in ((1, 3), (4, 5), (5, 9), (len(text) - 1, len(text))):
+        stop = [text[start:end], "never written"]
+        place = text.find(stop[0])
+        (own,) = post(client, GENERATE, **asked, stop=stop)["results"]
+        assert (own["text"], own["finish_reason"]) == (text[:place], "stop")
+        own = [one["token"] for one in own["tokens"]]
+        assert own == tokens[: len(own)]  # those of the stop too: attention has a row for each
+        decode = reference()[1].decode
+        assert stop[0] in decode(own)
+        assert stop[0] not in decode(own[:-1])
+        found = post(client, CHAT, model="chat", **asked, stop=stop[0])
+        (choice,) = found["choices"]
+        assert (choice["message"]["content"], choice["finish_reason"]) == (text[:place], "stop")
+        assert found["usage"]["completion_tokens"] == len(own)
+        *chunks, last = stream(client, **asked, stop=stop, logprobs=True)
+        deltas = [one["choices"][0]["delta"].get("content", "") for one in (*chunks, last)]
+        assert "".join(deltas) == text[:place]
+        assert last["choices"][0]["finish_reason"] == "stop"
+        assert len(chunks) == len(own)
+        told = client.post(GENERATE, json={**asked, "stop": stop, "stream": True}).text.splitlines()
+        parts = [json.loads(line[6:]) for line in told if line.startswith("data: ")]
+        assert "".join(one["text"] for one in parts[:-1]) == text[:place]
+        assert parts[-1]["results"][0]["text"] == text[:place]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_word_stops_a_search_where_the_reference_stops(client, beams):
+    stopped = 0
+    for name in CHATS:
+        plain = reference()[1].decode(theirs(chat(name), num_beams=beams)[1])
+        stop = [one for one in (plain[3:5], plain[5:6]) if one and "\ufffd" not in one] or ["x"]
+        target = theirs(chat(name), num_beams=beams, stop_strings=stop, tokenizer=reference()[1])[1]
+        (own,) = post(client, GENERATE, messages=chat(name), num_beams=beams, stop=stop)["results"]
+        tokens, _ = ended([one for one in target if one != 1])
+        assert [one["token"] for one in own["tokens"]] == tokens
+        stopped += len(own["text"]) < len(plain)
+    assert stopped
+
+
+def test_what_may_become_a_stop_is_shown_once_it_is_none(client):
+    (whole,) = post(client, GENERATE, messages=chat("one question"))["results"]
+    text = whole["text"]
+    almost = f"{text[-6:-1]}ø"
+    deltas = [
+        one["choices"][0]["delta"].get("content", "")
+        for one in stream(client, messages=chat("one question"), stop=[almost, f"{text[-1]}ø"])
+    ]
+    assert "".join(deltas) == text
+    plain = [one["choices"][0]["delta"].get("content", "") for one in stream(client, messages=chat("one question"))]
+    assert deltas != plain
+
+
 def test_a_seed_samples_the_same_answer(client):
     asked = {"model": "chat", "messages": chat("one question"), "temperature": 1.5, "top_p": 0.95}
     texts = [post(client, CHAT, **asked, seed=seed)["choices"][0]["message"]["content"] for seed in (7, 7, 8, 9)]
@@ -398,6 +456,7 @@ REFUSED = [
     ({"messages": [{"role": "user", "content": "z" * 200}]}, "messages", f"at most {POSITIONS} tokens, given 2"),
     ({"messages": [{"role": "user", "content": "z" * 99999}]}, "messages", f"at most {POSITIONS} tokens, given "),
     ({"max_tokens": 999}, "max_tokens", "max_tokens: at most "),
+    ({"max_completion_tokens": 999}, "max_completion_tokens", "max_completion_tokens: at most "),
     ({"max_completion_tokens": 0}, "max_completion_tokens", "given 0"),
     ({"top_logprobs": 2}, "top_logprobs", "is for logprobs"),
     ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "given 21"),
@@ -406,7 +465,7 @@ REFUSED = [
     ({"tool_choice": "required"}, "tool_choice", "must be none, since tools"),
     ({"response_format": {"type": "json_object"}}, "response_format", 'must be {"type":"text"}, since answers are'),
     ({"modalities": ["audio"]}, "modalities", 'must be ["text"], since answers are plain text'),
-    ({"stop": ["x"]}, "stop", "ends where the model ends it"),
+    ({"stop": ["a", "b", "c", "d", "e"]}, "stop", "must be a string of 1 to 256 characters, or up to 4 of them"),
     ({"echo": False}, None, "unknown option"),
     ({"prompt": "x"}, None, "unknown option"),
     ({"model": "plain"}, "model", "takes none, since its checkpoint has no template of chats; send a prompt to POST"),

@@ -69,7 +69,7 @@ def reference():
 
 
 @torch.no_grad()
-def theirs(messages, most=12):
+def theirs(messages, most=12, **asked):
     """Return the tokens of a conversation's prompt, and those that the reference answers it with, greedily."""
     model, tokenizer = reference()
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
@@ -77,6 +77,6 @@ def theirs(messages, most=12):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = model.generate(
-            given, attention_mask=torch.ones_like(given), do_sample=False, max_new_tokens=most, pad_token_id=1
+            given, attention_mask=torch.ones_like(given), do_sample=False, max_new_tokens=most, pad_token_id=1, **asked
         )
     return prompt, found[0, len(prompt) :].tolist()

@@ -26,6 +26,8 @@ class GenerateOptions(CommonOptions, total=False):
     no_repeat_ngram_size: int
     bad_words: Sequence[str | Sequence[int]]
     """Words, or lists of tokens, that are never written."""
+    stop: str | Sequence[str]
+    """Up to four strings: a text ends before the first of them."""
     num_return_sequences: int
     """How many texts are answered: those behind the first are its `others`."""
     alternatives: int

@@ -49,7 +49,8 @@ def completion(served: Generator, hypothesis: Hypothesis) -> Completion:
     top = [top_logprobs(served, *one) for one in found]
     reason = "length" if hypothesis.cut else "stop"
     others = [completion(served, one) for one in hypothesis.others]
-    return Completion(served.target_tokenizer.decode(indices), tokens, logs, reason, top, others)
+    text = served.target_tokenizer.decode(indices)[: hypothesis.until]
+    return Completion(text, tokens, logs, reason, top, others)
 
 
 def top_logprobs(served: Generator, token: int, text: str, log: float, found: Alternatives) -> dict[str, float]:
@@ -211,15 +212,18 @@ class Chunks:
         self._begun = False
         self._usage: Json = {"usage": None} if with_usage else {}
         self._text = ""
+        self._length = 0
+        """Of the texts of all tokens so far, in characters: those of a word that stops the text count, too."""
 
     def token(self, streamed: StreamedToken) -> bytes:
         """Return the chunk of a token."""
         top, served, one = [], self._whole.call.served, streamed
         if one.alternatives:
             top = [top_logprobs(served, one.token, one.text, one.log, one.alternatives)]
-        logprobs = self._whole.logprobs([one.text], [one.log], top, len(self._text))
-        choice = self._part(one.text, None, logprobs)
-        self._text += one.text
+        logprobs = self._whole.logprobs([one.text], [one.log], top, self._length)
+        choice = self._part(one.shown, None, logprobs)
+        self._text += one.shown
+        self._length += len(one.text)
         return self._chunk([choice | {"attention": one.attention} if one.attention else choice])
 
     def done(self, answered: Answered[Completion]) -> bytes:

@@ -18,6 +18,7 @@ from service.inputs.model_input import Text
 from service.options.base import SHARED, Number, Options, RequestOptions, among, parse
 from service.options.generation import MOST_TEXTS, GenerateOptions, LanguageOptions
 from service.options.predictions import EmbedOptions, EmbedTextOptions
+from service.options.readers import read_stops
 from service.settings import Settings
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -144,7 +145,6 @@ UNSERVED: dict[str, tuple[tuple[object, ...], str]] = {
     "best_of": ((1,), "all n completions are answered"),
     "echo": ((False,), "a completion does not repeat its prompt"),
     "suffix": (("",), "no text is inserted between two others"),
-    "stop": (([], ""), "a completion ends where the model ends it, or at max_tokens"),
     "logit_bias": (({},), "the likelihood of tokens is not changed"),
     "presence_penalty": ((0,), "the likelihood of tokens is not changed"),
     "frequency_penalty": ((0,), "the likelihood of tokens is not changed"),
@@ -211,15 +211,17 @@ class WritingOptions(LanguageOptions):
     )
     user: str | None = Field(None, description="not used", json_schema_extra=SHARED)
     n: int | None = Field(None, ge=1, le=MOST_TEXTS, description="completions of a prompt")
-    stop: Unserved = Field(None, description=_rule("stop"))
+    stop: Annotated[tuple[str, ...], read_stops()] | None = Field(
+        None, description="up to four strings: a text ends before the first of them", json_schema_extra=SHARED
+    )
     logit_bias: Unserved = Field(None, description=_rule("logit_bias"))
     presence_penalty: Unserved = Field(None, description=_rule("presence_penalty"))
     frequency_penalty: Unserved = Field(None, description=_rule("frequency_penalty"))
 
     @property
-    def most(self) -> int | None:
-        """The most tokens of a completion."""
-        return self.max_tokens
+    def limit(self) -> str:
+        """The name of the option that says the most tokens of a completion."""
+        return "max_tokens"
 
     @property
     def with_logs(self) -> bool:
@@ -241,12 +243,13 @@ class WritingOptions(LanguageOptions):
             raise Unacceptable("stream_options: is for stream")
         draws = generation.sampling and generation.sampling.by_default
         options = GenerateOptions(
-            max_new_tokens=self.most,
+            max_new_tokens=getattr(self, self.limit),
             num_beams=1 if self.temperature == 0 else None,
             temperature=self.temperature,
             # 1 is the default of OpenAI's clients, and asks a model that does not sample for nothing
             top_p=None if self.top_p == 1 and self.temperature is None and not draws else self.top_p,
             alternatives=self.likely,
+            stop=self.stop,
             num_return_sequences=self.n or 1,
             seed=None if self.seed is None else self.seed % 2**63,
             stream=self.stream,
@@ -310,9 +313,9 @@ class ChatOptions(WritingOptions):
     store: Unserved = Field(None, description=_rule("store"))
 
     @property
-    def most(self) -> int | None:
-        """The most tokens of an answer, by either name."""
-        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+    def limit(self) -> str:
+        """The name of the option that says the most tokens of an answer: the newer one where it is given."""
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
 
     @property
     def with_logs(self) -> bool:

@@ -38,7 +38,7 @@ from service.api.reading.call import call_of
 from service.api.tasks.transcription import fitted
 from service.api.tasks.transcription import write as write_speech
 from service.api.tasks.vectors import as_asked
-from service.errors import NotFound
+from service.errors import NotFound, called
 from service.http.answer_deadline import answer_in_time
 from service.http.exchange import exchange_of
 from service.inputs.chat_inputs import why_no_chat
@@ -51,12 +51,8 @@ from service.state import State, StateDep
 S = TypeVar("S", bound=ServedModel)
 
 router = APIRouter()
-COMPLETIONS_ERRORS = Errors(
-    CompletionsOptions, {"generate": "model", "input": "prompt", "max_new_tokens": "max_tokens"}
-)
-CHAT_ERRORS = Errors(
-    ChatOptions, {"generate": "model", "chat": "model", "input": "messages", "max_new_tokens": "max_tokens"}
-)
+COMPLETIONS_ERRORS = Errors(CompletionsOptions, {"generate": "model", "input": "prompt"})
+CHAT_ERRORS = Errors(ChatOptions, {"generate": "model", "chat": "model", "input": "messages"})
 OF_SOUNDS = {"transcribe": "model", "audio": "file", "timestamps": "response_format"}
 TRANSCRIPTIONS_ERRORS = Errors(TranscriptionsOptions, OF_SOUNDS)
 ERROR_FORMS = {
@@ -155,7 +151,7 @@ async def _written(
     show = functools.partial(completion, served)
     whole = document(call, with_logs=options.with_logs)
     chunks = Chunks(whole, errors, with_usage=options.stream_options)
-    with served.uses.used():
+    with served.uses.used(), called("max_new_tokens", options.limit):
         return await generate(call, generating, show, whole, chunks)
 
 

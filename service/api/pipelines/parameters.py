@@ -11,7 +11,7 @@ from contract.names import suggestion
 from service.errors import Unacceptable
 from service.options.attention import AttentionOptions
 from service.options.base import SHARED, Options, RequestOptions, among, parse
-from service.options.generation import ENDS, SAMPLING, GenerateOptions
+from service.options.generation import SAMPLING, GenerateOptions
 from service.options.predictions import (
     PICTURE_TEMPLATE,
     TEMPLATE,
@@ -23,7 +23,7 @@ from service.options.predictions import (
     TextOptions,
     listed_labels,
 )
-from service.options.readers import read_bad_words
+from service.options.readers import read_bad_words, read_stops
 from service.repository.models.generator import Generator
 
 O = TypeVar("O", bound=Options)  # noqa: E741 # the letter of Options
@@ -54,8 +54,6 @@ GENERATION: Refused = {
     "frequency_penalty": ((0,), WEIGHED),
     "grammar": ((), "the text follows the model alone"),
     "max_length": ((), "give max_new_tokens, which does not count the input"),
-    "stop": (([],), ENDS),
-    "stop_sequences": (([],), ENDS),
     "top_n_tokens": ((0,), CHOSEN),
     "alternatives": ((0,), CHOSEN),
     "truncate": ((False,), NOT_CUT),
@@ -121,6 +119,7 @@ class GenerationParameters(GenerateOptions):
     bad_words_ids: Annotated[tuple[str | tuple[int, ...], ...], read_bad_words()] | None = Field(
         None, description="the tokens of bad_words"
     )
+    stop_sequences: Annotated[tuple[str, ...], read_stops()] | None = Field(None, description="the older name of stop")
     details: bool = Field(False, description="tokens with log-probabilities, and why the text ended")
 
     src_lang: LanguageCode | None = Field(None, description="the language of the text, as source_language")
@@ -136,7 +135,10 @@ class GenerationParameters(GenerateOptions):
             "source_language": self.source_language or self.src_lang,
             "target_language": self.target_language or self.tgt_lang,
         }
-        words = {"bad_words": (*(self.bad_words or ()), *(self.bad_words_ids or ())) or None}
+        words = {
+            "bad_words": (*(self.bad_words or ()), *(self.bad_words_ids or ())) or None,
+            "stop": (*(self.stop or ()), *(self.stop_sequences or ())),
+        }
         options = parse(
             GenerateOptions,
             self.model_dump(include=set(GenerateOptions.model_fields)) | languages | words,

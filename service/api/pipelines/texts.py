@@ -76,12 +76,18 @@ class WrittenText:
 
     def _details(self, hypothesis: Hypothesis) -> Json:
         return {
-            "finish_reason": "length" if hypothesis.cut else "eos_token",
+            "finish_reason": self._reason(hypothesis),
             "generated_tokens": len(hypothesis.tokens),
             "seed": self.parameters.seed,
         }
 
+    def _reason(self, hypothesis: Hypothesis) -> str:
+        if hypothesis.until is not None:
+            return "stop_sequence"
+        return "length" if hypothesis.cut else "eos_token"
+
     def _text(self, hypothesis: Hypothesis, prompt: str) -> str:
+        """Return the text; a word that stopped it is the end of it, as there."""
         indices = self.served.generation.without_end(hypothesis.tokens)
         return prompt * self.parameters.return_full_text + self.served.target_tokenizer.decode(indices)
 

@@ -53,7 +53,7 @@ class NativeEvents:
 
     def token(self, streamed: StreamedToken) -> bytes:
         """Return the event of a token."""
-        body: dict[str, object] = {"index": streamed.index, "token": streamed.token, "text": streamed.text}
+        body: dict[str, object] = {"index": streamed.index, "token": streamed.token, "text": streamed.shown}
         body |= responses.alternatives(self.served, streamed.alternatives)
         return event("token", body | {"attention": streamed.attention} if streamed.attention else body)
 

@@ -119,7 +119,7 @@ def sequence_of(served: Generator, options: GenerateOptions) -> Callable[[Hypoth
         tokens = served.target_tokenizer.generated(indices, generation.ends)
         others = {"others": [show(one) for one in hypothesis.others]} if hypothesis.others else {}
         return {
-            "text": served.target_tokenizer.decode(indices),
+            "text": served.target_tokenizer.decode(indices)[: hypothesis.until],
             "tokens": [
                 {"index": place, "token": token.index, "text": token.text, "log_probability": log}
                 | responses.alternatives(served, hypothesis.alternatives_at(place))

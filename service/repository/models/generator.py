@@ -19,6 +19,7 @@ from service.generation.decode_loop import DecodeLoop
 from service.generation.kv_cache import SLOTS
 from service.generation.logits_processors import Constraints
 from service.generation.sampling import Sampler
+from service.generation.stopping import Stops
 from service.generation.token_selection import Beams, Greedy, Hypothesis, Search, Walk
 from service.inputs.model_input import LanguageTokens, ModelInput, cost_of
 from service.inputs.tokenization import TextTokenizer
@@ -129,14 +130,15 @@ class Generator(ServedModel):
         constrain = Constraints(rules, prefix, limit, source)
         if beams == 1:
             choose = Sampler(sampling, options.seed) if sampling else Greedy()
-            return Walk(ends, limit, choose, constrain, options.alternatives)
+            return Walk(ends, limit, choose, constrain, options.alternatives, stops_of(self, options).reached)
         if options.samples:
             raise Unacceptable(f"num_beams: must be 1 when {SAMPLING} are given")
         if options.stream:
             raise Unacceptable("stream: needs num_beams 1, since a beam search knows its first token last")
         penalty = self.penalty(options)
         early = generation.early_stopping
-        return Beams(beams, ends, limit, penalty, early, constrain, options.alternatives, texts)
+        stopped = stops_of(self, options).reached
+        return Beams(beams, ends, limit, penalty, early, constrain, options.alternatives, texts, stopped)
 
     def cost(self, source: int, limit: int, options: GenerateOptions) -> int:
         """Return what a source and a target cost, by the most tokens of each."""
@@ -160,7 +162,7 @@ class Generator(ServedModel):
     ) -> Hypothesis:
         """Return the target of a source; `grew` is called after every step with what there is of it."""
         behind = source.arrays["source"].tolist() if source.tokens else []
-        limit = self.limit(options, len(behind))
+        limit, stops = self.limit(options, len(behind)), stops_of(self, options)
         found = await self.decode_loop.generate(
             source.arrays,
             cost_of(source.lengths),
@@ -170,8 +172,8 @@ class Generator(ServedModel):
             caller,
             self.start_token(source),
         )
-        found = found._replace(others=tuple(_judged(one, self.generation, limit) for one in found.others))
-        return _judged(found, self.generation, limit)
+        found = found._replace(others=tuple(_judged(one, self.generation, limit, stops) for one in found.others))
+        return _judged(found, self.generation, limit, stops)
 
     def start_token(self, source: ModelInput) -> int | None:
         """Return the first token of the target of a source; None if targets continue their source."""
@@ -286,10 +288,16 @@ class Generator(ServedModel):
         return {**self.inputs.lengths, self.inputs.axis: source, "target": target, "target_input": target}
 
 
-def _judged(found: Hypothesis, generation: Generation, limit: int) -> Hypothesis:
-    """Return a target that knows whether it was cut."""
+def stops_of(served: Generator, options: GenerateOptions) -> Stops:
+    """Return the words that end a text."""
+    return Stops(options.stop or (), served.target_tokenizer.decode)
+
+
+def _judged(found: Hypothesis, generation: Generation, limit: int, stops: Stops) -> Hypothesis:
+    """Return a target that knows whether it was cut, and where a word stopped it."""
+    until = stops.place(stops.decode(generation.without_end(found.tokens))) if stops.words else None
     forced = generation.forced_last is not None and len(found.tokens) == limit
-    return found._replace(cut=forced or found.tokens[-1] not in generation.ends)
+    return found._replace(cut=until is None and (forced or found.tokens[-1] not in generation.ends), until=until)
 
 
 def with_tokens(served: Generator, options: GenerateOptions) -> GenerateOptions:

@@ -61,7 +61,7 @@ class StreamedToken(Part):
 
     index: int = Field(description="its place in the text")
     token: int
-    text: str = Field(description="what it adds to the text")
+    text: str = Field(description="what it adds to the text, and what was held back; what may become a stop is not yet")
     alternatives: list[Alternative] | None = Field(None, description="the likeliest in its place, where asked for")
     attention: list[Map] | None = Field(None, description="its row of cross, with `steps` of attention")
 

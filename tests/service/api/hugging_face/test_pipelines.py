@@ -518,8 +518,8 @@ def test_a_language_may_have_one_name(given):
         ({"max_length": 9}, "max_length: is not served; give max_new_tokens, "),
         ({"src_lang": "de", "tgt_lang": "en"}, "source_language: is for models that translate"),
         ({"tgt_lang": "en"}, "target_language: is for models that translate"),
-        ({"stop": ["a"]}, "stop: must be []; a text ends at the model's end token, or at max_new_tokens"),
-        ({"stop_sequences": ["a"]}, "stop_sequences: must be []; "),
+        ({"stop": [3]}, "stop: must be a string of 1 to 256 characters, or up to 4 of them"),
+        ({"stop": ["a"] * 3, "stop_sequences": ["b"] * 2}, "stop: must be a string of 1 to 256 characters, or up to"),
         ({"top_n_tokens": 2}, "top_n_tokens: must be 0; "),
         ({"alternatives": 2}, "alternatives: must be 0; "),
         ({"truncate": 5}, "truncate: must be false; an input that is too long is refused, not cut off"),
@@ -545,6 +545,19 @@ def test_a_language_may_have_one_name(given):
 )
 def test_what_a_model_that_generates_does_not_do_is_refused_with_the_reason(client, parameters, said):
     assert refusal(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": parameters}).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["stop", "stop_sequences"])
+def test_a_text_ends_with_the_word_that_stops_it(client, name):
+    (whole,) = post(client, "dates", {"inputs": WRITTEN_DATES[0]})
+    text = whole["generated_text"]
+    until = text[: text.index("-") + 1]
+    parameters = {name: ["-", "x"], "details": True}
+    (found,) = post(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": parameters})
+    assert (found["generated_text"], found["details"]["finish_reason"]) == (until, "stop_sequence")
+    found = events(client, "dates", {"inputs": WRITTEN_DATES[0], "parameters": parameters})
+    assert "".join(one["token"]["text"] for one in found) == until
+    assert found[-1]["generated_text"] == until
 
 
 @pytest.mark.parametrize(
