@@ -57,6 +57,20 @@ def streamed_completions(service):
     assert figures["time_to_first_token"]["avg"] > 0
 
 
+def chats(service):
+    """Chats by OpenAI's protocol, of several turns too."""
+    check(profile(service, service.chat, "chat", "--isl", "4", "--osl", "4"))
+
+
+def streamed_chats(service):
+    """Chats as streams, whose first tokens are timed, and whose usage comes at the end."""
+    options = ("--isl", "4", "--osl", "4", "--streaming", "--use-server-token-count")
+    figures = profile(service, service.chat, "chat", *options)
+    check(figures)
+    assert figures["time_to_first_token"]["avg"] > 0
+    assert 0 < figures["output_sequence_length"]["avg"] <= 4
+
+
 def our_own_protocol(service):
     """Embeddings by our own protocol, as a template."""
     template = {"payload_template": '{"inputs": {{ texts|tojson }} }', "response_field": "results[*].embedding"}

@@ -58,9 +58,9 @@ CLIENTS = {
         ("llama_index_calls",),
         "llama-index-core",
     ),
-    "langchain": Client(("langchain-openai==1.*",), (), "langchain-openai"),
+    "langchain": Client(("langchain-openai==1.*", "numpy"), ("langchain_calls",), "langchain-openai"),
 }
-"""The clients by name. The last one is in the examples of docs/clients.md alone."""
+"""The clients by name."""
 
 
 def prepared(name: str) -> tuple[Path, str]:
