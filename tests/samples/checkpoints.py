@@ -499,6 +499,16 @@ def neox(kind: Any = T.GPTNeoXForCausalLM, *, parts: Parts = NEOX_PARTS, **optio
     return Reference(lambda: kind(T.GPTNeoXConfig(**{**small, **options})), parts)
 
 
+def gptj(**options: Any) -> Reference:
+    """Of a head's six numbers four are turned."""
+    small = {
+        "n_embd": 24, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "n_positions": 48, "vocab_size": 300,
+        "bos_token_id": 2, "eos_token_id": 2, "attn_implementation": "eager",
+    }  # fmt: skip
+    parts = {"decoder": (r"h\.\d+\.attn", "v_proj", "out_proj")}
+    return Reference(lambda: T.GPTJForCausalLM(T.GPTJConfig(**{**small, **options})), parts)
+
+
 def read(parts: Parts) -> Parts:
     """The parts of a decoder whose texts are read, and not continued."""
     return {"encoder": parts["decoder"]}
@@ -1337,6 +1347,11 @@ CASES = {
             rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0},
         ),
         "text-generation", CONTINUING, byte_pairs,
+    ),
+    "gptj": Case(gptj(), "text-generation", CONTINUING, byte_pairs),
+    "gptj-whole": Case(
+        gptj(rotary_dim=6, n_inner=20, activation_function="relu"), "text-generation",
+        {"generation_config.json": {"eos_token_id": 2, **BEAMS, "max_length": 40}}, byte_pairs,
     ),
     "gemma3": Case(gemma3(), "text-generation", CONTINUING, begun),
     "gemma3-untied": Case(

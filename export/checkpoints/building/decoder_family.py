@@ -62,6 +62,8 @@ class DecoderFamily(Family[C]):
     heads: Mapping[Task, Names] = field(default_factory=lambda: HEADS)
     output_layer: str = "lm_head"
     """The layer over the vocabulary. Its matrix repeats the embedding where the configuration ties them."""
+    output_bias: bool = False
+    """True if it has a bias, where they are not tied."""
 
     @abstractmethod
     def sizes(self, config: C) -> GPTConfig:
@@ -107,7 +109,7 @@ class DecoderFamily(Family[C]):
 
     def _of_words(self, checkpoint: Checkpoint, config: C, sizes: GPTConfig) -> tuple[GPT, list[str]]:
         """Return the definition with its layer over the vocabulary, and the names of unused tensors."""
-        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, bias=False)
+        head = None if config.tie_word_embeddings else nn.Linear(sizes.width, sizes.vocabulary, self.output_bias)
         return self.fill(gpt(sizes, head), checkpoint, config, "text-generation")
 
     def _embedder(self, checkpoint: Checkpoint, options: ExportOptions, config: C) -> Source:

@@ -53,6 +53,7 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     **dict.fromkeys(("llama", "mistral"), ("llama", CONTINUED)),
     **dict.fromkeys(("qwen2", "qwen3"), ("qwen", CONTINUED)),
     **{name: (name, CONTINUED) for name in ("smollm3", "olmo2", "granite", "phi3", "gpt_neox")},
+    "gptj": ("gptj", ("text-generation",)),
     "gemma3_text": ("gemma3", CONTINUED),
     **{name: (name, SEQUENCES) for name in ("marian", "mbart", "pegasus", "m2m_100")},
     "whisper": ("whisper", ("automatic-speech-recognition",)),

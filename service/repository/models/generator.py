@@ -290,7 +290,7 @@ class Generator(ServedModel):
 
 def stops_of(served: Generator, options: GenerateOptions) -> Stops:
     """Return the words that end a text."""
-    return Stops(options.stop or (), served.target_tokenizer.decode)
+    return Stops(options.stop, served.target_tokenizer.decode) if options.stop else Stops()
 
 
 def _judged(found: Hypothesis, generation: Generation, limit: int, stops: Stops) -> Hypothesis:

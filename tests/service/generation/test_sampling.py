@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers.generation import logits_process
 
-from contract.generation import Sampling
+from contract.generation import Generation, Sampling
+from service.generation.logits_processors import Constraints
 from service.generation.sampling import CUTS, Sampler
-from service.generation.token_selection import ALL_CANDIDATES
+from service.generation.token_selection import ALL_CANDIDATES, Walk
+from service.options.generation import GenerateOptions
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
@@ -91,3 +94,82 @@ def test_values_that_switch_a_cut_off_leave_all():
 )  # fmt: skip
 def test_a_sampler_asks_for_the_candidates_that_its_cuts_look_at(sampling, wants):
     assert Sampler(Sampling(**sampling), seed=0).wants == wants
+
+
+class Shown(Sampler):
+    """A sampler that draws tokens which are given, and keeps the distribution of each step."""
+
+    def __init__(self, sampling, targets):
+        super().__init__(sampling, seed=0)
+        self.found, self._targets = [], iter(targets)
+
+    def __call__(self, logs):
+        order, shares = self.shares(logs)
+        self.found.append((order, shares))
+        return int(order[next(self._targets) % len(order)])
+
+
+VOCABULARY, PROMPT, STEPS, ENDING = 120, (5, 9, 5, 31), 8, (2, 3)
+CUT = {"top_k": 9, "top_p": 0.8, "min_p": 0.05, "typical_p": 0.9}
+REQUESTS = [  # what a request says, and what the model's own rules say
+    *({"temperature": 0.7, name: value} for name, value in CUT.items()),
+    {"temperature": 1.6},
+    {"temperature": 0.7, **CUT},
+    {"temperature": 1.3, "repetition_penalty": 1.4},
+    {"temperature": 0.7, "top_k": 30, "repetition_penalty": 0.6, "no_repeat_ngram_size": 1},
+    {"temperature": 0.9, "top_p": 0.9, "min_p": 0.02, "no_repeat_ngram_size": 2, "repetition_penalty": 1.2},
+]
+RULES = [
+    ({}, {}),
+    ({"min_new_tokens": 4, "suppressed": (7, 8)}, {"min_new_tokens": 4, "suppress_tokens": [7, 8]}),
+    (
+        {"length_decay": (2, 1.3), "bad_words": ((5, 9), (11,)), "renormalized": True},
+        {
+            "exponential_decay_length_penalty": (2, 1.3),
+            "bad_words_ids": [[5, 9], [11]],
+            "renormalize_logits": True,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("own", "theirs"), RULES, ids=range(len(RULES)))
+@pytest.mark.parametrize("asked", REQUESTS, ids=str)
+def test_each_step_s_distribution_is_that_of_the_transformers_library(asked, own, theirs):
+    """Of all processors and warpers that `generate` makes of the same request, in its order, step after step."""
+    told = {"start": None, "end": ENDING, "max_new_tokens": 99, "caches": (), "memory": ()}
+    generation = Generation(**told | own)
+    options = GenerateOptions(**asked)
+    draw = Shown(options.sampling(generation.sampling), np.random.default_rng(5).integers(0, 3, STEPS))
+    rules = generation.model_copy(
+        update={
+            "repetition_penalty": asked.get("repetition_penalty", 1.0),
+            "no_repeat_ngram": asked.get("no_repeat_ngram_size", 0),
+        }
+    )
+    walk = Walk((), STEPS, draw, Constraints(rules, PROMPT, STEPS, PROMPT))
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=VOCABULARY, n_embd=8, n_layer=1, n_head=1))
+    off = {"top_k": None, "top_p": None}
+    config = transformers.GenerationConfig(do_sample=True, max_new_tokens=STEPS, **{**off, **asked, **theirs})
+    config._eos_token_tensor = torch.tensor(ENDING)
+    config._pad_token_tensor = None
+    processors = model._get_logits_processor(config, len(PROMPT), torch.tensor([PROMPT]), device="cpu")
+    drawn = set()
+    for step in range(STEPS):
+        logits = np.random.default_rng(step).normal(size=(1, VOCABULARY)) * 3
+        before = torch.tensor([[*PROMPT, *walk.live[0].tokens]])
+        wanted = processors(before, torch.tensor(logits)).softmax(-1)[0].numpy()
+        candidates = None
+        if (wants := walk.wants) == ALL_CANDIDATES:
+            walk.advance(logits)
+        else:  # as a graph returns them, which has suppressed tokens that are always
+            logs = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+            logs = np.where(np.isin(np.arange(VOCABULARY), generation.suppressed), -np.inf, logs)
+            candidates = np.argsort(-logs, kind="stable")[:, :wants]
+            walk.advance(np.take_along_axis(logs, candidates, 1), candidates)
+        order, shares = draw.found[-1]
+        found = np.zeros(VOCABULARY)
+        found[order if candidates is None else candidates[0, order]] = shares
+        assert found == pytest.approx(wanted, abs=1e-6), step
+        drawn.add(found.tobytes())
+    assert len(drawn) > 1

@@ -14,13 +14,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from service.arrays import log_softmax
 from service.errors import Unacceptable
 from service.explanations.ctc import read
 from service.inputs.image_preprocessing import decode_image
 from service.options.generation import GenerateOptions
-from service.repository.models.generator import Generator
-from service.settings import Settings
 from tests.samples.checkpoints import CASES, CHOSEN, checkpoint_of, reference, source_of_case
 from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint, real_places
 from tests.samples.reference_images import photograph, processed
@@ -34,6 +31,7 @@ from tests.samples.reference_texts import (
     sentences,
     tokenizer_of,
 )
+from tests.samples.searching import Searching, generated
 
 pytestmark = pytest.mark.families
 transformers.logging.set_verbosity_error()
@@ -193,30 +191,6 @@ def test_prefix_and_grid_are_those_of_the_family(sources, name, prefix, grid):
 
 
 # Generation
-
-
-class Searching(Generator):
-    """The service's choice of a search, for a source that was not exported."""
-
-    def __init__(self, source):
-        self.generation, self.settings = source.generation, Settings()
-
-
-@torch.no_grad()
-def generated(source, tokens, asked):
-    """Return the target of the service's search, driven by our definition, which computes every step anew."""
-    rules = source.generation
-    search = Searching(source).search(GenerateOptions(**asked), tokens)
-    while not search.done:
-        live = [one.tokens for one in search.live]
-        if rules.start is None:
-            feed = (torch.tensor([[*tokens, *target] for target in live]),)
-        else:
-            rows = torch.tensor([tokens] * len(live))
-            start = Searching(source)._rules(GenerateOptions(**asked)).start
-            feed = rows, torch.ones_like(rows, dtype=torch.bool), torch.tensor([[start, *target] for target in live])
-        search.advance(log_softmax(source.traced.observe(*feed).answer[:, -1].numpy()))
-    return list(rules.without_end(search.best().tokens))
 
 
 @pytest.mark.parametrize("name", of_task("text-generation", "text2text-generation"))
