@@ -61,7 +61,7 @@ class GPTJFamily(DecoderFamily[Config]):
                     tensors[f"{block}.feed_forward_norm.{end}"] = norm
             for name in (f"{block}.attention.{part}.weight" for part in ("query", "key")):
                 if name in tensors:
-                    by_head = tensors[name].unflatten(0, (config.n_head, -1))
+                    by_head = tensors[name].reshape(config.n_head, -1, config.n_embd)
                     tensors[name] = by_head[:, order].flatten(0, 1)
         return tensors
 
