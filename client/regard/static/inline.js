@@ -2734,7 +2734,7 @@ const DEPTH = 2 / 3
 
 
 const DEFAULTS = {
-model: '', example: '', text: '', pair: '', id: '',
+model: '', example: '', text: '', pair: '', chat: '', id: '',
 other: '', than: '',
 kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '',
 first: '', sinks: '', discard: '',
@@ -2756,7 +2756,7 @@ const PENDING = ['new', DRAWN]
 
 
 const aboutAnother = (part) => ({
-example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
+example: '', text: '', pair: '', chat: '', id: '', row: '', target: '', object: '', only: '',
 compare: '', with: '', covered: '', ...part,
 })
 
@@ -2937,7 +2937,8 @@ const layers = layersOf(model, method).fixed ? [] : others(range(kind.layers), l
 const byId = EXPLAINS.includes(method) && Boolean(selection.against)
 const asks = input?.kind !== 'kept' && !byId
 const alike = models.filter((one) => asks && one.name !== model.name && readsAlike(one, model))
-const another = { image: (!input || input.bitmap) && 'the image with patches covered', text: 'another text' }[sort]
+const image = (!input || input.bitmap) && 'the image with patches covered'
+const another = { image, text: !input?.messages && 'another text' }[sort]
 return [
 ['', 'nothing'],
 ...methods.map((one) => [`method:${one}`, `method ${one}`]),
@@ -3404,8 +3405,9 @@ return { ...seen, colours: range(own.heads).map((head) => patches(head, 0)) }
 
 
 
+
 function textLook(attention, kind, {
-text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step, edges,
+text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step, edges, turns,
 }) {
 const { method } = attention
 const object = attention.tokens.object?.map((one) => objectToken(one, found))
@@ -3417,7 +3419,8 @@ const asked = numbers ? numbers.map((one) => axes.object[one]) : blocksOf(axes[k
 const generated = kind.query === 'target'
 const behind = axes.source ? 0 : [...text].length
 const given = ({ span }) => span && span[0] < behind && span[1] <= behind
-const first = generated ? asked.findLastIndex(given) + 1 : 0
+const first = !generated ? 0 : turns ? asked.findIndex(({ message }) => message === turns)
+: asked.findLastIndex(given) + 1
 const own = asked.slice(first)
 const columns = blocksOf(axes[kind.key], keys, pool)
 const explains = EXPLAINS.includes(method)
@@ -3505,6 +3508,7 @@ text: part.map((token, at) => gap(part[at - 1], token) + token.text).join(''),
 span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
 special: part.every(({ special }) => special),
 sequence: part[0].sequence,
+message: part[0].message,
 }
 })
 }

@@ -1,3 +1,4 @@
+import { ChatInput } from './chat_input.js'
 import { copyLook } from './copies.js'
 import { Curves } from './curves.js'
 import { WhatWasFed } from './fed.js'
@@ -18,6 +19,6 @@ import { SoundView } from './sound_view.js'
 import { Spans } from './spans.js'
 
 arrive({
-  Curves, GraphDrawing, GraphInput, GraphThumbnail, Guide, Heard, Inside, Labels, LabelWords, Marked, Ranked, Several,
-  Share, SoundInput, SoundView, Spans, WhatWasFed, copyLook,
+  ChatInput, Curves, GraphDrawing, GraphInput, GraphThumbnail, Guide, Heard, Inside, Labels, LabelWords, Marked, Ranked,
+  Several, Share, SoundInput, SoundView, Spans, WhatWasFed, copyLook,
 })

@@ -1,4 +1,5 @@
 import { useAsked, useResolved } from './asked.js'
+import { placed } from './chat.js'
 import { foundIn, imageLook, statesLook, textLook, withinSound } from './looks.js'
 import { useEffect, useMemo, useRef, useState } from './preact.js'
 import { attentionOf, GONE, inputOf, question } from './question.js'
@@ -14,7 +15,8 @@ let serial = 0
 
 /** Return what tells an input from others. */
 export function nameOf(input) {
-  const own = { text: () => JSON.stringify([input.text, input.pair]), graph: () => input.json, kept: () => input.id }
+  const said = () => JSON.stringify([input.messages ?? input.text, input.pair])
+  const own = { text: said, graph: () => input.json, kept: () => input.id }
   if (own[input.kind]) return own[input.kind]()
   if (!serials.has(input)) serials.set(input, ++serial)
   return serials.get(input)
@@ -24,11 +26,11 @@ export function nameOf(input) {
  * Return the `input` that a selection names, undefined while it is on its way, null where the model cannot take it; or
  * a `refusal`, and what seeks it `again`.
  */
-export function useInput(model, { id, text, pair, example }, picture) {
+export function useInput(model, { id, text, pair, chat, example }, picture) {
   const [turn, setTurn] = useState(0)
   const sought = useMemo(
-    () => (model ? inputOf(model, { id, text, pair, example }, picture) : null),
-    [model, id, text, pair, example, picture, turn],
+    () => (model ? inputOf(model, { id, text, pair, chat, example }, picture) : null),
+    [model, id, text, pair, chat, example, picture, turn],
   )
   const [found, refusal] = useResolved(sought)
   const fits = !found || !model || found.kind === 'kept' || found.kind === sortOf(model)
@@ -120,8 +122,10 @@ function drawnOf({ attention, answer, model, kind, options, selection }, heads) 
   const all = (answer.results && items?.(answer.results[0])) ?? []
   const about = (all.find(({ object }) => String(object) === selection.object) ?? all[0])?.tokens?.[0]
   const { mask, step, edge_types: edges } = model.inputs
-  const seen = textLook(attention, kind, {
-    text, pair, row, written, heads, mask, merged, found, about, step, edges,
+  const { messages } = answer.input
+  const looked = messages ? { ...attention, tokens: placed(attention.tokens, messages) } : attention
+  const seen = textLook(looked, kind, {
+    text, pair, row, written, heads, mask, merged, found, about, step, edges, turns: messages?.length,
   })
   const { duration } = answer.results?.[0] ?? {}
   if (duration) return withinSound(seen, kind, Math.min(duration / model.inputs.seconds, 1))

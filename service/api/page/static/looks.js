@@ -75,9 +75,10 @@ function sideOf({ tokens: { grid, prefix }, image, maps: [map] }, method) {
  * numbers; `numbers` say which are rows, if rows are objects. `before` is the text in front of the rows, `subject`
  * names all that is explained, `about` is the row that the answer is about, `start` the place of the first row on its
  * axis. `step` is the seconds of a frame of a sound, `edges` are the names of the types of a graph's edges.
+ * `turns` is how many messages a chat has, behind which stands the answer.
  */
 export function textLook(attention, kind, {
-  text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step, edges,
+  text, pair, row: score, written, heads, mask, merged, found = [], about = 0, step, edges, turns,
 }) {
   const { method } = attention
   const object = attention.tokens.object?.map((one) => objectToken(one, found))
@@ -89,7 +90,8 @@ export function textLook(attention, kind, {
   const generated = kind.query === 'target'
   const behind = axes.source ? 0 : [...text].length // what the answer continues
   const given = ({ span }) => span && span[0] < behind && span[1] <= behind
-  const first = generated ? asked.findLastIndex(given) + 1 : 0
+  const first = !generated ? 0 : turns ? asked.findIndex(({ message }) => message === turns)
+    : asked.findLastIndex(given) + 1
   const own = asked.slice(first)
   const columns = blocksOf(axes[kind.key], keys, pool)
   const explains = EXPLAINS.includes(method)
@@ -177,6 +179,7 @@ export function blocksOf(tokens, count, pool) {
       span: spans.length ? [spans[0][0], spans.at(-1)[1]] : null,
       special: part.every(({ special }) => special),
       sequence: part[0].sequence,
+      message: part[0].message,
     }
   })
 }

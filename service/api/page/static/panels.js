@@ -34,13 +34,15 @@ export function Input({ model, selection, change, about, input, take, takeSevera
   const { title, Options } = taskOf(model)
   const sort = sortOf(model)
   const file = input?.kind === sort ? input : null
+  const asText = { key: turn, model, input, take: about, typed }
   const own = {
     image: () => html`<${ImageInput} picture=${file} take=${take}
       takeSeveral=${takeSeveral} most=${model.limits.image_pixels} over=${given.over} />`,
     sound: () => html`<${Later} part="SoundInput" sound=${file} take=${take} over=${given.over} />`,
     graph: () => html`<${Later} part="GraphInput" key=${turn} model=${model} json=${text || file?.json}
       take=${about} />`,
-    text: () => html`<${TextInput} key=${turn} model=${model} input=${input} take=${about} typed=${typed} />`,
+    text: () => (model.inputs.chat ? html`<${Later} part="ChatInput" ...${asText} />`
+      : html`<${TextInput} ...${asText} />`),
   }[sort]
   return html`<section id="input" aria-label="Input" tabindex="-1">
     <p><strong>${title}</strong> ${model.about}</p>
@@ -206,7 +208,7 @@ function RestsOn({ maps: [{ targets }], pinned }) {
 
 /** Return what compares with the text that is `changed`: other words in place of a token; its `mask` is the model's. */
 function editOf({ answer: { input }, model }, change) {
-  if (input.kind !== 'text') return null
+  if (input.kind !== 'text' || input.messages) return null
   const letters = [...input.text]
   const changed = ({ span: [from, to] }, words) => letters.slice(0, from).join('') + words + letters.slice(to).join('')
   const edit = (token, words) => change({ compare: 'input', with: changed(token, words) })

@@ -42,10 +42,11 @@ function curlOf({ key, file, source, body, type, address, looks, look, part }) {
 function pythonOf({ key, path, file, body, options: { attention, ...options }, prints, part }) {
   const [place, query] = path.split('?')
   const [model, endpoint] = place.split('/').slice(2)
-  const { inputs, graphs, query: wanted, texts, ...given } = file ? { inputs: file, ...numbersOf(query) }
+  const { inputs, messages, graphs, query: wanted, texts, ...given } = file ? { inputs: file, ...numbersOf(query) }
     : JSON.parse(body)
   const both = Array.isArray(inputs) // two texts
   const text = graphs ? graphs.map(inPython).join()
+    : messages ? inPython(messages)
     : texts ? `${JSON.stringify(wanted)}, ${JSON.stringify(texts)}`
     : inputs.question ? `${JSON.stringify(inputs.question)}, ${JSON.stringify(inputs.context)}`
     : inputs.text_pair ? `(${JSON.stringify(inputs.text)}, ${JSON.stringify(inputs.text_pair)})`

@@ -1,4 +1,5 @@
 import { blobOf } from './canvas.js'
+import { chatOf } from './chat.js'
 import { asInput } from './graphs.js'
 import { examplePicture, pictureOf } from './image_file.js'
 import { requestOf } from './request.js'
@@ -23,9 +24,10 @@ const EXAMPLES = { // what an example of each sort is as an input
  * Return what a selection asks about: a text, a graph, a picture, one that only the service still has, or null; or a
  * promise of it, the same one each time.
  */
-export function inputOf(model, { id, text, pair, example }, picture) {
+export function inputOf(model, { id, text, pair, chat, example }, picture) {
   if (PENDING.includes(id)) return picture
   if (id) return pictures.get(id) ?? restored(id)
+  if (chat) return model.inputs.chat ? chatOf(chat) : null
   const { second, needs } = taskOf(model)
   if (text && sortOf(model) === 'graph') return { kind: 'graph', json: text }
   if (text) return needs && !pair.trim() ? null : { kind: 'text', text, pair: second ? pair : '' } // one, or two

@@ -20,8 +20,8 @@ export function requestOf(model, input, options) {
     const type = /^(image|audio)\//.test(input.blob.type) ? input.blob.type : 'application/octet-stream'
     return { path: query ? `${path}?${query}` : path, init: posted(input.blob, type) }
   }
-  const { kind, text, pair } = input
-  const asked = kind === 'graph' ? { graphs: [graphOf(input)] }
+  const { kind, text, pair, messages } = input
+  const asked = kind === 'graph' ? { graphs: [graphOf(input)] } : messages ? { messages }
     : task.asks?.(text, pair, options) ?? { inputs: pair ? task.inputs(text, pair) : text }
   return { path, init: posted(JSON.stringify({ ...asked, ...options }), 'application/json') }
 }

@@ -9,7 +9,7 @@ const DEPTH = 2 / 3 // of the layers, after which states are compared, unless an
 
 /** What is looked at, and how. What the page's address does not name has these values. */
 export const DEFAULTS = {
-  model: '', example: '', text: '', pair: '', id: '', // the question
+  model: '', example: '', text: '', pair: '', chat: '', id: '', // the question
   other: '', than: '', // what it is compared with: the second image, and the third image or text
   kind: '', method: '', layer: '', heads: 'mean', row: '', target: '', align: 'emit', merge: '', // the look
   first: '', sinks: '', discard: '', // of rollout
@@ -31,7 +31,7 @@ export const PENDING = ['new', DRAWN]
 
 /** Return a part of a selection that begins another question: what is true of one is not of the next. */
 export const aboutAnother = (part) => ({
-  example: '', text: '', pair: '', id: '', row: '', target: '', object: '', only: '',
+  example: '', text: '', pair: '', chat: '', id: '', row: '', target: '', object: '', only: '',
   compare: '', with: '', covered: '', ...part,
 })
 
@@ -212,7 +212,8 @@ export function comparisonsOf(models, model, selection, input) {
   const byId = EXPLAINS.includes(method) && Boolean(selection.against) // which another model does not know
   const asks = input?.kind !== 'kept' && !byId
   const alike = models.filter((one) => asks && one.name !== model.name && readsAlike(one, model))
-  const another = { image: (!input || input.bitmap) && 'the image with patches covered', text: 'another text' }[sort]
+  const image = (!input || input.bitmap) && 'the image with patches covered'
+  const another = { image, text: !input?.messages && 'another text' }[sort]
   return [
     ['', 'nothing'],
     ...methods.map((one) => [`method:${one}`, `method ${one}`]),
