@@ -66,9 +66,10 @@ class Encoded:
 
     @property
     def words(self) -> str:
-        """The input as it is read; "" if it is no text."""
-        said = [f"{one['role']}: {one['content']}" for one in self.chat or ()]
-        return self.text if isinstance(self.text, str) else " / ".join(self.text or said)
+        """The input as it is read, of a chat each message in lines of its own; "" if it is no text."""
+        if self.chat is not None:
+            return "".join(f"{one['content']}\n" for one in self.chat)
+        return self.text if isinstance(self.text, str) else " / ".join(self.text or ())
 
     @property
     def size(self) -> int:

@@ -316,6 +316,7 @@ def asked_for(result: Result) -> dict[str, object]:
         "heads": _heads(result),
         "picture": picture or None,
         "text": given.words or None,
+        "messages": given.chat,
         "edge_types": model.json["inputs"].get("edge_types"),
     }
 

@@ -127,6 +127,7 @@ def what_is_not_served(service):
         try:
             asked.invoke(messages)
         except openai.APIStatusError as error:
+            assert (error.code == "context_length_exceeded") == (len(messages[-1].content) > 1000), error
             assert error.status_code in (400, 413)
             assert error.body["param"] == name, error
             assert error.body["message"].startswith(name), error

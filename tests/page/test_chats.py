@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import regard
 
 from tests.page.conftest import settled, state_of, violations
 from tests.samples import chats
@@ -65,3 +66,11 @@ def test_turns_are_written_and_asked_and_looked_at(service, visit):
     code = page.locator("#code-Python")
     code.click()
     assert '"role": "system"' in page.locator("#request pre").inner_text()
+
+
+def test_a_chat_is_shown_from_its_file(service, offline, tmp_path):
+    with regard.connect(str(service.base_url)) as connected:
+        connected["chat"].generate(MESSAGES, attention="raw").save(tmp_path / "chat.html")
+    text = offline.begin(tmp_path / "chat.html").locator("#looks").first.inner_text()
+    order = [text.index(message["content"]) for message in MESSAGES]
+    assert order == sorted(order)

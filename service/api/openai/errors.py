@@ -1,5 +1,6 @@
 """Errors as OpenAI writes them, which names the field of a request that is at fault."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ OF_FIELDS = (BAD_REQUEST, NOT_FOUND, TOO_LARGE, UNACCEPTABLE)
 """The statuses of refusals whose subject can be a field of the document."""
 STATUSES = {UNACCEPTABLE: BAD_REQUEST}
 """The statuses of ours that this protocol does not have, and what it has for them."""
+
+BEYOND = re.compile(r"input: at most \d+ tokens\b")
+"""How a refusal begins of an input that is longer than the model's context."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Errors:
     ) -> Response:
         """Return an error as an answer. It has room for one fault, which is the first of `errors`."""
         body = orjson.dumps(self.document(status, detail))
-        return Response(body, STATUSES.get(status, status), dict(headers or {}), "application/json")
+        sent = BAD_REQUEST if BEYOND.match(detail) else STATUSES.get(status, status)
+        return Response(body, sent, dict(headers or {}), "application/json")
 
     def document(self, status: int, detail: str) -> dict[str, object]:
         """Return the document of an error."""
@@ -44,7 +49,7 @@ class Errors:
             "message": f"{name}{colon}{rest}",
             "type": _type(status),
             "param": None,
-            "code": _code(status, subject),
+            "code": _code(status, detail),
         }
         if status in OF_FIELDS:
             error["param"] = self._parameter(name)
@@ -71,7 +76,10 @@ def _type(status: int) -> str:
     return "invalid_request_error" if status < BROKEN else "server_error"
 
 
-def _code(status: int, subject: str) -> str | None:
+def _code(status: int, detail: str) -> str | None:
+    subject = detail.partition(":")[0]
+    if BEYOND.match(detail):
+        return "context_length_exceeded"
     if status == NOT_FOUND and subject == "model":
         return "model_not_found"
     return {UNAUTHORIZED: "invalid_api_key", BUSY: "rate_limit_exceeded"}.get(status)

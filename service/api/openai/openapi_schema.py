@@ -20,7 +20,7 @@ class OpenAIFault(Part):
     message: str = Field(description="subject, limit, given")
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
     param: str | None
-    code: Literal["model_not_found", "invalid_api_key", "rate_limit_exceeded"] | None
+    code: Literal["model_not_found", "context_length_exceeded", "invalid_api_key", "rate_limit_exceeded"] | None
 
 
 class OpenAIError(Part):

@@ -34,7 +34,7 @@ export async function seenOf({ look: { attention, answer, model }, selection, na
     name, model: model.name, task: model.task, about: model.about, result, attention, heads,
     picture: input.kind === 'image' ? await asAddress(input.blob) : null,
     text: input.text ? [input.text, input.pair].filter(Boolean).join(' / ') : null,
-    mask: model.inputs.mask, edge_types: model.inputs.edge_types,
+    messages: input.messages ?? null, mask: model.inputs.mask, edge_types: model.inputs.edge_types,
     drawn: Object.fromEntries(DRAWN.map((one) => [one, selection[one]])),
   }
 }

@@ -1,4 +1,5 @@
 import { blobOf } from './canvas.js'
+import { placed } from './chat.js'
 import { DrawControls } from './drawing.js'
 import { EveryHead } from './every_head.js'
 import { ImageView } from './image_view.js'
@@ -75,14 +76,17 @@ function rowsAnswer(group, attention, { tokens = [] }) {
 }
 
 /** Return what is drawn of a group of maps; `heads` are chosen of a text, `found` are the objects of an image. */
-function lookOf({ text, result, mask, edge_types: edges }, attention, group, patch, heads, found, shown) {
-  const part = { ...attention, maps: group.maps }
+function lookOf(seen, attention, group, patch, heads, found, shown) {
+  const { text, messages, result, mask, edge_types: edges } = seen
+  const tokens = messages ? placed(attention.tokens, messages) : attention.tokens
+  const part = { ...attention, tokens, maps: group.maps }
   if (attention.method === 'parts') return statesLook({ ...part, against: null })
   if (group.kind.key === 'image') return imageLook(part, group.kind, rowSeen(group, patch).row, found)
   const written = result.tokens ?? []
   const merged = !found.length && areMerged(attention, written)
   const about = result.entities?.find(({ object }) => object === shown)?.tokens[0]
-  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about, edges })
+  const turns = messages?.length
+  return textLook(part, group.kind, { text: text ?? '', written, heads, mask, merged, found, about, edges, turns })
 }
 
 /** Return the picture that was sent, upright, once it is decoded; null where there is none. */

@@ -79,7 +79,8 @@ def test_a_chat_is_answered_whole_as_a_stream_in_a_batch_and_looked_at(address):
         assert model.generate(MESSAGES, stop=stop).text == found.text[: found.text.index(stop)]
         alone = model.attention(MESSAGES, method="rollout").attention
         assert np.allclose(alone.maps[0].values, found.look("rollout").maps[0].values, atol=1e-6)
-        assert "user: the cat sat on" in asked_for(found)["text"]
+        assert asked_for(found)["text"] == "be old\nthe cat sat on\n"
+        assert asked_for(found)["messages"] == MESSAGES
         with pytest.raises(regard.InputRefused, match="the last must be the user's"):
             model.generate(MESSAGES[:1])
 
