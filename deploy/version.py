@@ -2,8 +2,8 @@
 
 python -m deploy.version 0.2.0    # or without an argument: say it
 
-`service.VERSION` is the one that counts; `make test` holds the others equal to it. The chart takes it from the overlays:
-`make chart`.
+`service.VERSION` is the one that counts; `make test` holds the others equal to it. `make chart` writes it into the
+chart.
 """
 
 import re

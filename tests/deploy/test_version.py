@@ -9,7 +9,16 @@ from deploy import version
 from service import VERSION
 from tests.conftest import ROOT
 
-ELSEWHERE = ("CHANGELOG.md", "docs/support.md", "docs/releases/", "benchmarks/", "tests/", "requirements/", "model/", "k8s/chart/")
+ELSEWHERE = (
+    "CHANGELOG.md",
+    "docs/support.md",
+    "docs/releases/",
+    "benchmarks/",
+    "tests/",
+    "requirements/",
+    "model/",
+    "k8s/chart/",
+)
 """Say the version of the time when they were written, or another project's; or are written by another command."""
 
 
