@@ -1,5 +1,6 @@
 """Compute causal attention in blocks of queries, so that a CPU computes less of what is hidden from them."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -38,7 +39,11 @@ def split_causal_attention(graph: onnx.ModelProto, longest: int) -> onnx.ModelPr
             continue
         if found.hidden not in masks:
             masks[found.hidden] = _CausalMask(b, found.hidden)
-        masks[found.hidden].attend(found)
+        (key, shared), (value, same) = (pattern.shared_by_heads(name) for name in (found.key, found.value))
+        if shared == same > 1:
+            masks[found.hidden].attend_shared(replace(found, key=key, value=value), shared)
+        else:
+            masks[found.hidden].attend(found)
     return drop_unused(graph)
 
 
@@ -56,32 +61,52 @@ class _CausalMask:
 
     def attend(self, found: Attention) -> None:
         """Append the nodes of an attention: all queries at once, or block after block if there are many."""
+        turned, keys = (KEY_TRANSPOSED, 1) if found.key_turned else ([0, 1, 3, 2], -2)
+        self._attend(found, turned, keys)
+        self._b.graph.node[-1].output[0] = found.output
+
+    def attend_shared(self, found: Attention, shared: int) -> None:
+        """Append those of an attention of which so many heads share the keys and values (batch, key heads, key, width).
+
+        Heads are split in groups (batch, key heads, heads of a group, query, width), so that nothing is repeated.
+        """
+        b = self._b
+        shape = b.op("Shape", found.query)
+        before, behind = b.op("Shape", found.query, end=1), b.op("Shape", found.query, start=2)
+        groups = b.op("Concat", before, b.constant([-1, shared]), behind, axis=0)
+        query = b.op("Reshape", found.query, groups)
+        key, value = (b.op("Unsqueeze", name, b.constant([2])) for name in (found.key, found.value))
+        mixed = self._attend(replace(found, query=query, key=key, value=value), [0, 1, 2, 4, 3], -2)
+        b.op("Reshape", mixed, shape)
+        b.graph.node[-1].output[0] = found.output
+
+    def _attend(self, found: Attention, turned: list[int], keys: int) -> str:
+        """Mix the values of each query; `turned` is how a key is transposed, `keys` its axis of keys."""
         b = self._b
 
         def whole() -> list[str]:
-            return [self._mix(found, found.query, found.key, found.value, self._whole)]
+            return [self._mix(found, found.query, found.key, found.value, self._whole, turned)]
 
         def blocks() -> list[str]:
-            mixed = [self._block(found, first, end) for first, end in pairwise(self._bounds)]
-            return [b.op("Concat", *mixed, axis=2)]
+            mixed = [self._block(found, first, end, turned, keys) for first, end in pairwise(self._bounds)]
+            return [b.op("Concat", *mixed, axis=-2)]
 
-        b.branch(self._many, blocks, whole)
-        b.graph.node[-1].output[0] = found.output
+        return b.branch(self._many, blocks, whole)[0]
 
-    def _block(self, found: Attention, first: str, end: str) -> str:
+    def _block(self, found: Attention, first: str, end: str, turned: list[int], keys: int) -> str:
         """Mix values for the queries from `first` up to `end`, which see no key from `end` on."""
         b, start = self._b, self._start
         if found.window:
             start = b.op("Max", b.op("Sub", first, b.constant([found.window - 1])), start)
-        query = self._slice(found.query, first, end, 2)
-        key = self._slice(found.key, start, end, 1 if found.key_turned else 2)
-        value = self._slice(found.value, start, end, 2)
+        query = self._slice(found.query, first, end, -2)
+        key = self._slice(found.key, start, end, keys)
+        value = self._slice(found.value, start, end, -2)
         mask = self._slice(self._slice(self._whole, first, end, -2), start, end, -1)
-        return self._mix(found, query, key, value, mask)
+        return self._mix(found, query, key, value, mask, turned)
 
-    def _mix(self, found: Attention, query: str, key: str, value: str, mask: str) -> str:
+    def _mix(self, found: Attention, query: str, key: str, value: str, mask: str, turned: list[int]) -> str:
         b = self._b
-        key = b.op("Transpose", key, perm=KEY_TRANSPOSED if found.key_turned else [0, 1, 3, 2])
+        key = b.op("Transpose", key, perm=turned)
         scores = b.op("Mul", b.op("MatMul", query, key), b.constant(found.scale, np.float32))
         return b.op("MatMul", b.op("Softmax", b.op("Add", scores, mask), axis=-1), value)
 

@@ -142,7 +142,14 @@ def test_a_block_reads_the_keys_from_the_first_in_its_window():
     assert [one.shape[-2:] for one in found] == [(10, 10), (10, 13), (10, 13), (10, 13)]
     for one in found[1:]:
         seen = np.arange(13) - np.arange(10)[:, None]
-        np.testing.assert_array_equal(one[0, 0] > 0, (seen >= 0) & (seen < 4))
+        np.testing.assert_array_equal(one[0, 0, 0] > 0, (seen >= 0) & (seen < 4))
+
+
+def test_keys_that_heads_share_are_not_repeated():
+    """Of three layers with caches; a zero of no positions is what is left."""
+    _, graph = plain("turned")
+    blocks = split_causal_attention(copied(graph), 48)
+    assert kinds(blocks).count("Expand") == 1 < kinds(graph).count("Expand")
 
 
 def test_a_graph_that_takes_few_tokens_stays():
