@@ -4,7 +4,6 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,26 +17,8 @@ from model.methods import explanations
 from model.methods.windows import windowed_rollout
 from model.parts.attention import Maps
 
-M = TypeVar("M", bound=nn.Module)
-
 Controls = dict[str, Tensor]
 """Control inputs of a graph, by name."""
-
-
-@contextlib.contextmanager
-def in_float64(module: M) -> Iterator[M]:
-    """Let a definition compute in float64 within a block; its single floats come back as they were.
-
-    It is changed in place, since a copy would take the memory of the weights three times. Raises ValueError for a
-    module of other floats.
-    """
-    held = {tensor.dtype for tensor in (*module.parameters(), *module.buffers()) if tensor.is_floating_point()}
-    if not held <= {torch.float32}:
-        raise ValueError(f"module: must hold single floats, given {', '.join(sorted(map(str, held)))}")
-    try:
-        yield module.double()
-    finally:
-        module.float()
 
 
 @contextlib.contextmanager
@@ -199,7 +180,7 @@ def _maps(traced: Traced, kind: Kind, observed: Observed, controls: Controls) ->
         included = torch.isin(torch.arange(len(weights)), layers)
         added, layers_included = explanations.add_parallel(fused, included, kind.parallel)
         return explanations.rollout(added, layers_included, rows, among)[:, None, None]
-    outputs = traced.output_projections(kind)
+    outputs = (one.to(values[0].dtype) for one in traced.output_projections(kind))  # one at a time: they may be large
     norms = (
         windowed_reference.norms(kind, weights, values, outputs, rows)
         if kind.windows

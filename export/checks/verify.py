@@ -1,7 +1,6 @@
 """Verify an artifact: compare its graphs with the definition in float64, at sizes other than the traced ones."""
 
 import contextlib
-import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,12 +26,12 @@ from export.checks.comparison import (
     require_difference,
     run,
 )
+from export.checks.exact import in_float64, in_single_floats
 from export.checks.inside_reference import draw_cells, inside, without_hidden
 from export.checks.reference import (
     CASES,
     Controls,
     attention_outputs,
-    in_float64,
     keeping_no_maps,
     states_after_layers,
     with_fixed_axes,
@@ -96,13 +95,14 @@ def verify(
 
 def _single_float_error(source: Source) -> float:
     """Return the error of a definition in single floats, of weights and answers, as a multiple of the limits."""
-    exact, ledger = copy.deepcopy(source.traced).double(), Ledger(factor=math.inf)
+    ledger = Ledger(factor=math.inf)
     for sizes in source.verified_at:
         for seed in SEEDS:
             given = source.plan("predict").example(sizes, seed)
             with torch.no_grad():
-                wanted = exact.observe(*given)
                 found = source.traced.observe(*given)
+                with in_float64(source.traced) as exact:
+                    wanted = exact.observe(*given)
             for ours, theirs in zip(found.answers, wanted.answers, strict=True):
                 ledger.compare("answers", ours.numpy(), theirs.numpy(), "")
             for ours, theirs in zip(chain(*found.weights), chain(*wanted.weights), strict=True):
@@ -278,7 +278,7 @@ class _DerivedGraphs:
             if ledger.precision != "fp32":
                 raise
             own = Ledger(factor=math.inf)
-            compare(own, defined(copy.deepcopy(self.exact).float()), wanted)
+            compare(own, defined(in_single_floats(self.exact)), wanted)
             if not own.share * ERROR_MARGIN <= MAX_FACTOR:
                 raise
             wider = replace(ledger, factor=max(ledger.factor, own.share * ERROR_MARGIN))

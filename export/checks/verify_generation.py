@@ -21,7 +21,8 @@ from export.checks.comparison import (
     require_difference,
     run,
 )
-from export.checks.reference import Controls, in_float64, keeping_no_maps
+from export.checks.exact import in_float64
+from export.checks.reference import Controls, keeping_no_maps
 from export.checks.trials import SEEDS, Round, Trial
 from export.plan import Plan, Sizes, Source, format_sizes
 

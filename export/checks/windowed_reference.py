@@ -1,5 +1,7 @@
 """The reference for kinds whose tokens attend in windows: `model/methods/windows.py` on the maps of a definition."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -22,7 +24,9 @@ def raw(kind: Kind, layer: int, weights: Tensor, rows: Tensor) -> Tensor:
     return _rows(weights, windows_of(kind)[layer].places(), rows)
 
 
-def norms(kind: Kind, weights: list[Tensor], values: list[Tensor], outputs: list[Tensor], rows: Tensor) -> list[Tensor]:
+def norms(
+    kind: Kind, weights: list[Tensor], values: list[Tensor], outputs: Iterable[Tensor], rows: Tensor
+) -> list[Tensor]:
     """Return rows of each layer's norms, (batch, row, token)."""
     found = []
     for layer, value, output, own in zip(weights, values, outputs, windows_of(kind), strict=True):

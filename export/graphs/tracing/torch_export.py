@@ -5,9 +5,11 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import onnx
 import torch
+from onnxscript import ir
 
 from export.graphs.tracing.decompositions import decomposed_in_place
 from export.graphs.tracing.gru import ONNX_TRANSLATIONS, with_traceable_gru
@@ -47,11 +49,19 @@ def trace(plan: Plan, sizes: Sizes, opset: int = DEFAULT_OPSET) -> onnx.ModelPro
         )
     if program is None:
         raise RuntimeError("torch.onnx.export returned no program")
-    graph = program.model_proto
-    # the optimizer's rules remember the graph that they saw last, and its weights would stay as long
     for weight in program.model.graph.initializers.values():
-        weight.const_value = None
-    return graph
+        weight.const_value = _leaving(weight.const_value)
+    return program.model_proto
+
+
+def _leaving(tensor: Any) -> ir.LazyTensor:  # noqa: ANN401 # of any class of onnxscript's
+    """Return a tensor whose numbers can be read once, and are held no longer.
+
+    So the weights that the tracer made are freed one by one, as the graph's message takes them, and a large model is
+    not held twice. (The optimizer's rules, too, remember the graph that they saw last.)
+    """
+    held = [tensor]
+    return ir.LazyTensor(held.pop, tensor.dtype, tensor.shape, name=tensor.name)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from export.checks.comparison import Ledger
-from export.checks.reference import in_float64, keeping_no_maps
+from export.checks.reference import keeping_no_maps
 from export.checks.trials import EXTENTS, rounds_of
 from export.checks.verify import FACTOR, _DerivedGraphs, _verify, verify
 from export.errors import ExportError, MethodError
@@ -60,18 +60,6 @@ def test_every_role_of_a_random_model_is_verified_with_one_session_at_a_time(sou
     assert roles <= set(steps)
     last = f"shape {len(source.verified_at)} of {len(source.verified_at)}: "
     assert roles == {what.partition(":")[0] for what in told if last in what}, "who waits sees each shape of each graph"
-
-
-def test_a_definition_computes_in_float64_and_gets_its_single_floats_back():
-    model = sharpened(vit(VIT))
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with in_float64(model) as exact:
-        assert {tensor.dtype for tensor in exact.parameters()} == {torch.float64}
-    for name, tensor in model.state_dict().items():
-        assert tensor.dtype == before[name].dtype
-        assert torch.equal(tensor, before[name])
-    with pytest.raises(ValueError, match="module: must hold single floats, given"), in_float64(model.half()):
-        pass
 
 
 def test_answers_are_the_same_where_no_weights_are_kept():

@@ -9,8 +9,9 @@ import torch
 
 from contract.manifest import HIDDEN_SCORE, INSIDE
 from export.checks.comparison import run
+from export.checks.exact import in_float64
 from export.checks.inside_reference import draw_cells, inside
-from export.checks.reference import CASES, in_float64, with_fixed_axes
+from export.checks.reference import CASES, with_fixed_axes
 from export.errors import ExportError
 from export.pipeline import EXPLAINING_GRAPHS, _trace_graph
 from model.architectures.gpt import GPTConfig
