@@ -299,7 +299,7 @@ class Manifest(Part, Inputs):
     )
     order: int = Field(100, ge=0, le=MAX_ORDER, description="models are listed by it, equal ones by name")
     examples: Annotated[tuple[Example, ...], Field(max_length=MOST_EXAMPLES)] = ()
-    precision: Literal["fp32", "fp16", "bf16", "int8"]
+    precision: Literal["fp32", "fp16", "bf16", "int8", "int4"]
     scales: Scales | None = Field(
         None,
         description="of int8, what a scale is of: a token, a whole input (which then runs alone), or fixed at export; "

@@ -143,9 +143,10 @@ def read_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
         parser.error(f"NAME: one or more, such as {', '.join(BUNDLED)} or a checkpoint's folder")
-    for_int8 = (arguments.samples, arguments.calibrate, arguments.force, arguments.explain)
-    if any(for_int8) and arguments.precision != "int8":
-        parser.error("--samples, --calibrate, --force and --explain: are for --precision int8")
+    if any((arguments.samples, arguments.force, arguments.explain)) and arguments.precision not in ("int8", "int4"):
+        parser.error("--samples, --force and --explain: are for --precision int8 and int4")
+    if arguments.calibrate and arguments.precision != "int8":
+        parser.error("--calibrate: is for --precision int8")
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
     for name in arguments.names:
@@ -244,7 +245,8 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples",
         type=Path,
-        help="a folder of images, or a file with one text per line, on which int8 is compared (default: random inputs)",
+        help="a folder of images, or a file with one text per line, on which few bits are compared (default: texts "
+        "of ours where a decoder continues texts, else random inputs)",
     )
     parser.add_argument(
         "--calibrate",
@@ -256,9 +258,9 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         choices=("float",),
-        help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
+        help=f"in few bits: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
     )
-    parser.add_argument("--force", action="store_true", help="export int8 even if it loses more than is allowed")
+    parser.add_argument("--force", action="store_true", help="export few bits even if they lose more than is allowed")
     parser.add_argument(
         "--without", action="append", default=[], choices=(*METHODS_TO_LEAVE_OUT, "inside"), metavar="METHOD",
         help=f"a method of attention to leave out, one of {', '.join(METHODS_TO_LEAVE_OUT)}, or inside; repeatable",

@@ -13,11 +13,11 @@ from contract.manifest import GRADIENT_METHODS, Kind
 from export.checks.reference import MOST_ROWS, with_fixed_axes
 from export.checks.trials import Extent, rounds_of
 from export.errors import CheckpointError
-from export.plan import Precision, Sizes, Source
+from export.plan import QUANTIZED, Precision, Sizes, Source
 from export.progress import say
 
-FILE_BYTES_PER_PARAMETER: Mapping[Precision, int] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4}
-"""In 8 bits, only the matrices of linear layers are smaller: a byte per parameter."""
+FILE_BYTES_PER_PARAMETER: Mapping[Precision, int] = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 4, "int4": 4}
+"""In 8 and 4 bits, only the matrices of linear layers are smaller: `QUANTIZED` says how many bytes a number has."""
 DISK_MARGIN = 1.1
 """The disk must have room for this multiple of the estimated size."""
 LIBRARIES_BYTES = 400 << 20
@@ -82,14 +82,16 @@ def format_time(estimate: float) -> str:
 
 def file_bytes(source: Source, precision: Precision) -> int:
     """Return the estimated size of an artifact's files, in bytes."""
-    matrices: dict[int, int] = {}
-    for plan in source.plans:
-        linear = [layer.weight for layer in plan.module.modules() if isinstance(layer, nn.Linear)]
-        matrices |= {id(weight): weight.numel() for weight in linear}
-    quantized = sum(matrices.values()) if precision == "int8" else 0
-    kept = quantized if source.explained else 0
+    layers = [layer for plan in source.plans for layer in plan.module.modules()]
+    matrices, tables = (
+        {id(one.weight): one.weight.numel() for one in layers if isinstance(one, sort)}
+        for sort in (nn.Linear, nn.Embedding)
+    )
+    quantized = sum(matrices.values()) if precision in QUANTIZED else 0
+    tied = sum(matrices[one] for one in matrices.keys() & tables.keys())  # which are floats as embeddings
+    kept = quantized if source.explained else min(quantized, tied)
     whole = sum(_numbers(source).values()) - quantized + kept
-    return FILE_BYTES_PER_PARAMETER[precision] * whole + quantized
+    return FILE_BYTES_PER_PARAMETER[precision] * whole + round(QUANTIZED.get(precision, 0) * quantized)
 
 
 def memory_bytes(source: Source, extent: Extent) -> int:

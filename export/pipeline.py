@@ -16,7 +16,7 @@ from torch import Tensor
 
 from contract.contrast import Contrast
 from contract.manifest import SALIENCY, Omissible, Scales
-from export.checks.int8_loss import draw_samples, read_samples
+from export.checks.quantization_loss import draw_samples, read_samples
 from export.checks.trials import Extent, rounds_of
 from export.cost import announce
 from export.errors import CheckpointError, ExportError, MethodError
@@ -31,6 +31,7 @@ from export.graphs.lowering.decode_step import fuse_step
 from export.graphs.lowering.float16 import in_half_precision
 from export.graphs.lowering.fusion import FUSION_OPSET
 from export.graphs.lowering.gpu_rewrites import rewrite_for_gpus
+from export.graphs.lowering.int4 import BLOCK, quantize_blocks
 from export.graphs.lowering.int8 import quantize
 from export.graphs.lowering.masks import add_masks
 from export.graphs.lowering.norms import fuse_norms
@@ -40,7 +41,7 @@ from export.graphs.maps.inside import inside_graph
 from export.graphs.maps.saliency import saliency_graph
 from export.graphs.tracing.torch_export import DEFAULT_OPSET, trace
 from export.pack import GraphWriter, pair_of, replace_folders, write_manifest
-from export.plan import HALF_DTYPES, Plan, Precision, Source, leave_out
+from export.plan import HALF_DTYPES, QUANTIZED, Plan, Precision, Source, leave_out
 from export.progress import (
     collecting_only_new_objects,
     peak_bytes,
@@ -52,7 +53,7 @@ from export.progress import (
 )
 from export.tasks.generation import TARGET_TOKENIZER
 from export.traced.base import Traced
-from export.verification import check_int8_losses, verify_files
+from export.verification import check_losses_of_bits, verify_files
 
 INPUT_SCALE_TOKENS = 128
 """The tokens from which images run alone in 8 bits, with one scale for each. Fewer are quicker in batches, by row."""
@@ -175,8 +176,8 @@ def _fill(
         write_examples(source, folder)
         say(f"  weights   {graphs.written / 1e6:.2f} MB, {graphs.shared / 1e6:.2f} MB shared by graphs")
     worst = verify_files(source, folder, precision, extent)
-    if precision == "int8":
-        worst |= check_int8_losses(source, folder, samples, force=force)
+    if precision in QUANTIZED:
+        worst |= check_losses_of_bits(source, folder, precision, samples, force=force)
     return worst
 
 
@@ -241,6 +242,8 @@ def write_graphs(
             graph = add_masks(graph)
         with waiting(f"  write     {plan.role}"):
             graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
+            del graph  # a message frees its weights where it ends, and the next graph is traced beside none
+            return_memory()
 
 
 def _make_graph(
@@ -298,12 +301,15 @@ def _trace_graph(
     with timed_step(f"  trace     {name}") as step:
         graph = clean(trace(lowered, source.traced_at, opset), lowered)
         step.details.append(f"{len(graph.graph.node):>5} nodes, {plan.attentions} attentions")
-    if precision == "int8":
+    if precision in QUANTIZED:
         with timed_step(f"  quantize  {name}") as step:
-            names = [port.name for port in plan.inputs]
-            given = [{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in calibration]
             graph = fuse_step(graph, lowered) if plan.role == "decode" else graph
             graph = fuse_norms(graph, lowered) if plan.role in ("decode", "encode") else graph
+            if precision == "int4":
+                step.details.append(f"by blocks of {BLOCK}")
+                return quantize_blocks(graph)
+            names = [port.name for port in plan.inputs]
+            given = [{name: one.numpy() for name, one in zip(names, tensors, strict=True)} for tensors in calibration]
             graph = quantize(graph, scales, measure_ranges(graph, given) if scales == "fixed" else None)
             step.details.append(f"scales: {scales}" + (f", of {len(given)} inputs" if given else ""))
     return graph

@@ -54,7 +54,10 @@ TORCH_DTYPES = {
     "bool": torch.bool,
 }
 
-Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8"]
+Precision: TypeAlias = Literal["fp32", "fp16", "bf16", "int8", "int4"]
+
+QUANTIZED: Mapping[Precision, float] = {"int8": 1, "int4": 0.625}
+"""Precision of few bits -> the bytes of a number of a matrix: of 4 bits, 32 of them share a scale."""
 
 OPTIONAL_METHODS: tuple[Method, ...] = ("rollout", "norm", *get_args(GradientMethod), *STATE_METHODS, SALIENCY)
 """The methods that an artifact can be made without."""
@@ -254,20 +257,20 @@ class Source(Inputs):
         return dataclasses.replace(self, traced=traced, base=changed(self.base), plans=plans, attention=kinds)
 
 
-NO_GRADIENT = "8-bit weights have no gradient; with --explain float it is exported in fp32"
+NO_GRADIENT = "weights in 8 or 4 bits have no gradient; with --explain float it is exported in fp32"
 
 
 def leave_out(
     source: Source, precision: Precision, without: Collection[Omissible], *, explain_in_float: bool
 ) -> tuple[Source, dict[Omissible, str]]:
-    """Return a source without the methods that are not wanted, or that 8 bits cannot have, and the reason for each.
+    """Return a source without the methods that are not wanted, or that few bits cannot have, and the reason for each.
 
-    In 8 bits, the graphs that explain a score are left out, or with `explain_in_float` are of single floats.
+    In 8 or 4 bits, the graphs that explain a score are left out, or with `explain_in_float` are of single floats.
     """
     reasons: dict[Omissible, str] = {}
-    if precision == "int8" and explain_in_float:
+    if precision in QUANTIZED and explain_in_float:
         source = dataclasses.replace(source, explained="fp32")
-    elif precision == "int8":
+    elif precision in QUANTIZED:
         reasons |= dict.fromkeys(GRADIENT_METHODS, NO_GRADIENT)
     reasons |= dict.fromkeys(without, "as the export was asked to")
     left_out = {method: reason for method, reason in reasons.items() if source.has(method)}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from contract.manifest import LIGHT_BYTES, WEIGHTS, Role
-from export.checks.int8_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses
+from export.checks.quantization_loss import MAX_LOSSES, check_losses, draw_samples, measure_losses, own_samples
 from export.checks.trials import Extent, rounds_of
 from export.checks.verify import FACTOR, verify
 from export.graphs.lowering.bfloat16 import to_float32
@@ -77,18 +77,21 @@ def _runnable_on_cpu(folder: Path, precision: Precision) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def check_int8_losses(source: Source, folder: Path, samples: Inputs, *, force: bool) -> dict[str, float]:
-    """Return the losses of an artifact in 8 bits, for its manifest. Raises ExportError if one is over its bound."""
-    inputs = samples or draw_samples(source)
+def check_losses_of_bits(
+    source: Source, folder: Path, precision: Precision, samples: Inputs, *, force: bool
+) -> dict[str, float]:
+    """Return the losses of an artifact in few bits, for its manifest. Raises ExportError if one is over its bound."""
+    ways = {"samples": samples, "texts of the export": own_samples(source), "drawn inputs": draw_samples(source)}
+    where, inputs = next((where, inputs) for where, inputs in ways.items() if inputs)
     with timed_step("  compare") as step:
         losses = measure_losses(source, lambda role: open_session(folder, role), inputs)
-        step.details.append(f"{len(inputs)} inputs {'given' if samples else 'drawn at random'}, with full precision")
+        step.details.append(f"{len(inputs)} {where}, with full precision")
     for what, value in losses.items():
-        say(f"            {what:<36} {value:.2e}, at most {MAX_LOSSES[what]:g}")
+        most = MAX_LOSSES[precision].get(what)
+        say(f"            {what:<36} {value:.2e}" + ("" if most is None else f", at most {most:g}"))
     if not force:
-        check_losses(losses, real=bool(samples))
-    where = "samples" if samples else "drawn inputs"
-    return {f"int8, {len(inputs)} {where}: {what}": value for what, value in losses.items()}
+        check_losses(losses, precision, real=bool(samples))
+    return {f"{precision}, {len(inputs)} {where}: {what}": value for what, value in losses.items()}
 
 
 def open_session(folder: Path, role: Role) -> ort.InferenceSession:

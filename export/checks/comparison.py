@@ -27,6 +27,7 @@ TOLERANCE: Mapping[Precision, tuple[float, float]] = {
     "fp16": (0.02, 0.02),
     "bf16": (0.1, 0.1),
     "int8": (0.5, 0.3),
+    "int4": (0.9, 0.6),
 }
 """The largest difference from float64: (of attention weights, of everything else).
 

@@ -33,7 +33,7 @@ Form: TypeAlias = Literal["json", "npz", "png"]
 
 MOST_RUNS = 4096
 """The most runs of graphs that explain what one request asks for."""
-NOT_IN_INT8 = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
+NOT_IN_FEW_BITS = "needs the graph in floats, which a model in few bits has where the export was told --explain float"
 STYLES_OF_MAPS = {"colormap", "opacity", "ground", "scale"}
 """Options that a picture of curves does not show."""
 WITHOUT_EFFECT: dict[Form, set[str]] = {
@@ -258,8 +258,8 @@ def _unserved(method: Method, options: AttentionOptions, manifest: Manifest) -> 
     rules = METHODS[method]
     reason = rules.why_not_served
     if was_left_out(manifest, method):
-        in_8_bits = rules.by_gradient and manifest.precision == "int8" and manifest.explained is None
-        reason = NOT_IN_INT8 if in_8_bits else "was left out when this model was exported"
+        few_bits = rules.by_gradient and manifest.precision in ("int8", "int4") and manifest.explained is None
+        reason = NOT_IN_FEW_BITS if few_bits else "was left out when this model was exported"
     elif in_others and (rules.by_gradient or any(kind.windows for kind in manifest.attention)):
         reason = f"is in {' and '.join(in_others)}"
     return f"method {method}: {reason}{other}"

@@ -19,13 +19,14 @@ PROVIDERS: Mapping[str, str] = {
 }
 INSTALL_EXTRAS: Mapping[str, str] = {"cuda": "gpu", "openvino": "openvino", "tensorrt": "gpu and the package tensorrt"}
 PRECISIONS: Mapping[str, tuple[str, ...]] = {
-    "cpu": ("fp32", "fp16", "int8", "calibrated int8"),
+    "cpu": ("fp32", "fp16", "int8", "calibrated int8", "int4"),
     "cuda": ("fp32", "fp16", "bf16"),
     "openvino": ("fp32", "calibrated int8"),
     "tensorrt": ("fp32", "fp16", "bf16"),
 }
 """The precisions that each device runs, by `precision_of`. A GPU has no kernels for our int8 graphs, and a CPU has none
-for bfloat16: a graph would be split into many small parts. OpenVINO has kernels for scales that are fixed."""
+for bfloat16: a graph would be split into many small parts. OpenVINO has kernels for
+scales that are fixed. Graphs in int4 were tried on a CPU alone."""
 CPU_FACTS = Path("/proc/cpuinfo")
 
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 import torch
 from PIL import Image
+from tokenizers import Tokenizer
 
 from contract.artifact import read_artifact
 from contract.generation import COUNT
@@ -183,12 +184,41 @@ def test_windows_of_one_stage_are_exported_in_8_bits_with_their_loss(tmp_path):
     assert 0 < next(loss for what, loss in manifest.verified.items() if what.endswith("maps moved")) < 0.2
 
 
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_a_decoder_in_few_bits_says_its_perplexity_beside_that_of_full_precision(tmp_path, precision):
+    source = continuer(GPTConfig(len(SPECIALS) + len(ALPHABET), length=32, width=32, layers=2, heads=2, hidden=40))
+    texts = ["march 3, 2021 = 2021-03-03", "may", "3/23/21"]
+    (tmp_path / "texts").write_text("\n".join(texts))
+    folder = export(source, "1", tmp_path / "made", precision, samples=tmp_path / "texts", force=True)
+    manifest = read_artifact(folder).manifest
+    assert manifest.precision == precision
+    assert manifest.scales == ("row" if precision == "int8" else None)
+    assert was_left_out(manifest, "libra")
+    kinds = {node.op_type for node in onnx.load(folder / "decode.onnx", load_external_data=False).graph.node}
+    assert ("MatMulNBits" if precision == "int4" else "MatMulIntegerToFloat") in kinds
+    session, tokenizer = open_session(folder, "predict"), Tokenizer.from_str(source.tokenizer)
+    surprises = {"": [], " in fp32": []}
+    for text in texts:
+        tokens = np.array([tokenizer.encode(text).ids])
+        given = {"target": tokens, "answered": np.arange(tokens.shape[1])[None]}
+        with torch.no_grad():
+            exact = source.traced.observe(*(torch.tensor(given[port.name]) for port in source.base.inputs)).answer
+        for name, logits in (("", session.run(["logits"], given)[0]), (" in fp32", exact.numpy())):
+            odds = np.exp(logits[0].astype(np.float64))
+            odds /= odds.sum(-1, keepdims=True)
+            surprises[name] += [-np.log(odds[place, token]) for place, token in enumerate(tokens[0, 1:])]
+    for name, each in surprises.items():
+        found = manifest.verified[f"{precision}, 3 samples: perplexity{name}"]
+        assert found == pytest.approx(np.exp(np.mean(each)), rel=5e-3), "three digits are kept"
+    assert len({manifest.verified[f"{precision}, 3 samples: perplexity{name}"] for name in surprises}) == 2
+
+
 def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
     source = classifier().without("norm")
     without = ["norm", "rollout", "libra"]
     manifest = read_artifact(export(source, "1", tmp_path, "int8", force=True, without=without)).manifest
     left_out = {name: said for name, said in manifest.verified.items() if was_left_out(manifest, name)}
-    no_gradient = "left out: 8-bit weights have no gradient; with --explain float it is exported in fp32"
+    no_gradient = "left out: weights in 8 or 4 bits have no gradient; with --explain float it is exported in fp32"
     assert left_out == {
         "relevance": no_gradient,
         "integrated": no_gradient,

@@ -29,7 +29,12 @@ def quantize(graph: onnx.ModelProto, scales: Scales = "row", ranges: Ranges | No
     are. Changes the graph in place.
     """
     b = Builder(graph, "int8.")
-    way = {"row": _ByRow, "input": _ByInput}[scales](b) if scales != "fixed" else _Fixed(b, ranges or {})
+    way: Way = _Fixed(b, ranges or {}) if scales == "fixed" else {"row": _ByRow, "input": _ByInput}[scales](b)
+    return replace_products(graph, way)
+
+
+def replace_products(graph: onnx.ModelProto, way: "Way") -> onnx.ModelProto:
+    """Replace each product with a matrix by one of a way, whose builder adds to that graph. Changes it in place."""
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     products = {node.output[0]: (weight, flipped) for node, weight, flipped in _products(graph)}
     biases = _biases(graph, products) if way.adds_bias else {}
@@ -44,11 +49,9 @@ def quantize(graph: onnx.ModelProto, scales: Scales = "row", ranges: Ranges | No
             continue
         weight, flipped = products[node.output[0]]
         matrix = numpy_helper.to_array(tensors[weight])
-        # a copy for each product: onnxruntime cannot convert one that two read for processors without VNNI
-        columns = _quantize_columns(b, matrix.T if flipped else matrix)
         add = biases.get(node.output[0])
         bias = add.input[1] if add else node.input[2] if len(node.input) > GEMM_INPUTS_WITHOUT_BIAS else ""
-        way.product(node.input[0], columns, bias)
+        way.product(node.input[0], matrix.T if flipped else matrix, bias)
         graph.graph.node[-1].output[0] = (add or node).output[0]
     _remove_unused(graph)
     return graph
@@ -112,14 +115,25 @@ class _Matrix(NamedTuple):
     zeros: str
 
 
-class _Way(ABC):
-    """Multiplies tensors by matrices in 8 bits. A tensor that several matrices multiply is quantized once."""
+class Way(ABC):
+    """Multiplies tensors by matrices of few bits."""
 
     adds_bias = False
     """True if the kernel of the product adds the bias too."""
 
     def __init__(self, b: Builder) -> None:
         self.b = b
+
+    @abstractmethod
+    def product(self, x: str, matrix: npt.NDArray[Any], bias: str) -> str:
+        """Multiply a tensor by a matrix (in, out) of floats, which it quantizes, and add a bias (or "")."""
+
+
+class _EightBits(Way):
+    """Multiplies in 8 bits. A tensor that several matrices multiply is quantized once."""
+
+    def __init__(self, b: Builder) -> None:
+        super().__init__(b)
         self._quantized: dict[str, tuple[str, ...]] = {}
 
     def quantized(self, x: str) -> tuple[str, ...]:
@@ -132,12 +146,19 @@ class _Way(ABC):
     def _quantize(self, x: str) -> tuple[str, ...]:
         """Add what quantizes a tensor. Returns the names that the product needs."""
 
+    def product(self, x: str, matrix: npt.NDArray[Any], bias: str) -> str:
+        """Multiply a tensor by a matrix, whose columns it quantizes, and add a bias (or "").
+
+        Each product has a copy of its matrix: onnxruntime cannot convert one that two read for processors without VNNI.
+        """
+        return self._times(x, _quantize_columns(self.b, matrix), bias)
+
     @abstractmethod
-    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
-        """Multiply a tensor by a matrix, and add a bias (or "")."""
+    def _times(self, x: str, matrix: _Matrix, bias: str) -> str:
+        """Multiply a tensor by a matrix of int8, and add a bias (or "")."""
 
 
-class _ByRow(_Way):
+class _ByRow(_EightBits):
     """One scale for each row: max|x| of the row. The kernel gets x / max|x| in steps of 1/127 around 128."""
 
     def __init__(self, b: Builder) -> None:
@@ -151,7 +172,7 @@ class _ByRow(_Way):
         largest = b.op("Max", b.reduce("ReduceMax", b.op("Abs", x), -1), self._smallest)
         return b.op("QuantizeLinear", b.op("Div", x, largest), self._step, self._zero), largest
 
-    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
+    def _times(self, x: str, matrix: _Matrix, bias: str) -> str:
         b, (given, largest) = self.b, self.quantized(x)
         product = b.op(
             "MatMulIntegerToFloat", given, matrix.eight, self._step, matrix.steps, self._zero, domain="com.microsoft"
@@ -160,7 +181,7 @@ class _ByRow(_Way):
         return b.op("Add", scaled, bias) if bias else scaled
 
 
-class _ByInput(_Way):
+class _ByInput(_EightBits):
     """One scale and one zero point for the whole tensor, from its own range."""
 
     adds_bias = True
@@ -168,14 +189,14 @@ class _ByInput(_Way):
     def _quantize(self, x: str) -> tuple[str, ...]:
         return tuple(self.b.ops("DynamicQuantizeLinear", 3, x))
 
-    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
+    def _times(self, x: str, matrix: _Matrix, bias: str) -> str:
         given, step, zero = self.quantized(x)
         last = ("", bias) if bias else ()  # without zero points of the matrix, which are 0
         inputs = (given, matrix.eight, step, matrix.steps, zero, *last)
         return self.b.op("MatMulIntegerToFloat", *inputs, domain="com.microsoft")
 
 
-class _Fixed(_Way):
+class _Fixed(_EightBits):
     """One scale and one zero point that are constants, in standard operators, which several runtimes fuse."""
 
     def __init__(self, b: Builder, ranges: Ranges) -> None:
@@ -189,7 +210,7 @@ class _Fixed(_Way):
         constants = b.constant(step, np.float32), b.constant(round(-low / step), np.uint8)
         return (b.op("DequantizeLinear", b.op("QuantizeLinear", x, *constants), *constants),)
 
-    def product(self, x: str, matrix: _Matrix, bias: str) -> str:
+    def _times(self, x: str, matrix: _Matrix, bias: str) -> str:
         b = self.b
         # zero points that are named: onnxruntime converts them with the matrix for processors without VNNI
         product = b.op("MatMul", *self.quantized(x), b.op("DequantizeLinear", *matrix, axis=1))

@@ -50,7 +50,7 @@ NOT_SERVED = {
     "embed_all": "vectors are of whole texts",
 }
 """What such a server has beside what is served here, and what may be asked instead."""
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8", "int4": "int4"}
 POOLINGS = {"first": "cls", "last": "last_token", "all": "mean"}
 """The rows that an embedding is made of -> what `info` calls that."""
 SPARSE: Task = "sparse-embedding"

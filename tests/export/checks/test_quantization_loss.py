@@ -1,19 +1,23 @@
 """What eight bits lose is measured, and refused if it is too much."""
 
+import dataclasses
 import io
 import re
 
 import numpy as np
 import pytest
+import torch
 from PIL import ExifTags, Image, ImageOps
+from tokenizers import Tokenizer
 
 from contract.input_rules import ImageRule
 from export.bundled import SOURCES
-from export.checks import int8_loss
-from export.checks.int8_loss import MAX_SAMPLES, check_losses, read_samples, served_pixels
+from export.checks import quantization_loss
+from export.checks.quantization_loss import MAX_SAMPLES, check_losses, own_samples, read_samples, served_pixels
 from export.errors import CheckpointError, ExportError
 from export.tasks.detection import object_detector
 from service.inputs.image_preprocessing import decode_image
+from tests.samples.checkpoints import byte_pairs
 from tests.samples.detectors import FITTED, GRID, LABELS, MODELS, SIZES
 from tests.samples.images import encoded
 
@@ -22,25 +26,49 @@ RNG = np.random.default_rng(0)
 
 def test_what_loses_too_much_is_refused_and_says_how_much():
     fine = {"1 - cosine": 1e-4, "other answer": 0.0, "maps moved": 0.01}
-    check_losses(fine, real=True)
-    check_losses(fine | {"other answer": 0.5}, real=False)  # inputs that are drawn lie between classes
+    check_losses(fine, "int8", real=True)
+    check_losses(fine | {"other answer": 0.5}, "int8", real=False)  # inputs that are drawn lie between classes
+    check_losses(fine | {"perplexity": 9e9, "perplexity in fp32": 8e9, "perplexity grown": 0.125}, "int4", real=True)
     for what, value, words in (
         ("1 - cosine", 0.02, "int8 loses too much: 1 - cosine 0.02, at most 0.01; --force exports it all the same"),
         ("maps moved", 0.2, "int8 loses too much: maps moved 0.2, at most 0.05; --force"),
         ("other answer", 0.5, "int8 loses too much: other answer 0.5, at most 0.1; --force"),
         ("1 - cosine", float("nan"), "int8 loses too much: 1 - cosine nan"),
+        ("perplexity grown", 0.1, "int8 loses too much: perplexity grown 0.1, at most 0.05; --force"),
     ):
         with pytest.raises(ExportError, match=re.escape(words)):
-            check_losses(fine | {what: value}, real=True)
+            check_losses(fine | {what: value}, "int8", real=True)
 
 
 def test_the_figures_are_those_of_the_definitions():
     one, other = np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([[1.0, 1.0], [4.0, 3.0]])
-    apart, another = int8_loss._answer_losses(one, other)
+    apart, another = quantization_loss._answer_losses(one, other)
     assert apart == pytest.approx(1 - (0.5**0.5 + 24 / 25) / 2)
     assert another == 0.5
     maps = np.array([[0.5, 0.5], [1.0, 0.0]])
-    assert int8_loss._total_variation([maps], [np.array([[0.5, 0.5], [0.25, 0.75]])]) == pytest.approx(0.375)
+    assert quantization_loss._total_variation([maps], [np.array([[0.5, 0.5], [0.25, 0.75]])]) == pytest.approx(0.375)
+
+
+def test_the_probability_of_each_next_token_is_that_of_the_logits_before_it(monkeypatch):
+    monkeypatch.setattr(quantization_loss, "ROWS_AT_ONCE", 2)
+    logits, tokens = RNG.standard_normal((6, 9)).astype(np.float32), RNG.integers(0, 9, 6)
+    shares = torch.from_numpy(logits).double().softmax(-1).log().numpy()
+    found = quantization_loss.log_probabilities(logits, tokens)
+    assert found == pytest.approx([shares[place, tokens[place + 1]] for place in range(5)])
+    assert not quantization_loss.log_probabilities(logits[:1], tokens[:1]).size
+
+
+def test_a_decoder_is_compared_on_its_examples_and_on_what_its_tokenizer_can_write():
+    dates, sizes = SOURCES["dates-clm"](), []
+    for tensors in own_samples(dates):
+        given = dict(zip((port.name for port in dates.base.inputs), tensors, strict=True))
+        sizes.append(given["target"].shape[1])
+        assert given["answered"].tolist() == [list(range(sizes[-1]))], "it answers at every token"
+    tokenizer = Tokenizer.from_str(dates.tokenizer)
+    assert sizes == [len(tokenizer.encode(one.text).ids) for one in dates.examples], "it has no capital letters"
+    with_letters = dataclasses.replace(dates, tokenizer=byte_pairs().to_str(), examples=())
+    assert len(own_samples(with_letters)) == len(quantization_loss.TEXTS)
+    assert own_samples(SOURCES["dates"]()) == []
 
 
 def test_samples_are_read_as_inputs(tmp_path):
