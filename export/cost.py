@@ -22,10 +22,14 @@ DISK_MARGIN = 1.1
 """The disk must have room for this multiple of the estimated size."""
 LIBRARIES_BYTES = 400 << 20
 """PyTorch, ONNX and the runtime, and what they hold of any model."""
-BYTES_PER_PARAMETER = 13
-"""A definition in float64 beside a session in single floats, and what the tracing left."""
+BYTES_PER_PARAMETER = 9
+"""While a graph is traced: the definition, the graph's own weights, and what moves from the one to the other."""
+VERIFYING_BYTES_PER_PARAMETER = 8
+"""While it is compared: the definition, whose large matrices stay single floats, and a session."""
 BYTES_PER_SCORE = 16
 """Of one layer's attention, in float64: the scores, and their softmax."""
+BYTES_PER_STATE = 16
+"""Of every layer's keys and values, in float64, by token and number of a state."""
 BYTES_PER_WEIGHT = 56
 """Of the maps of all layers of an input of a batch: as a graph returns them, as they are compared, and as they are
 differentiated."""
@@ -45,7 +49,7 @@ CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 def announce(source: Source, precision: Precision, extent: Extent, folder: Path) -> None:
     """Print what an artifact will be and take. Raises CheckpointError if disk or memory have no room for it."""
-    size, memory = file_bytes(source, precision), memory_bytes(source, extent)
+    size, memory = file_bytes(source, precision), memory_bytes(source, precision, extent)
     count = sum(_numbers(source).values())
     say(f"{source.name}: {count / 1e6:.2f} million parameters, {len(source.plans)} graphs, about {size / 1e6:.0f} MB")
     check_room(source, precision, extent, folder)
@@ -57,7 +61,7 @@ def check_room(source: Source, precision: Precision, extent: Extent, folder: Pat
     needed, disk = file_bytes(source, precision) * DISK_MARGIN, shutil.disk_usage(folder).free
     if needed > disk:
         raise CheckpointError(f"--to: needs {needed / 1e6:.0f} MB, the disk has {disk / 1e6:.0f} MB")
-    free, memory, held = free_bytes(), memory_bytes(source, extent), held_bytes(source)
+    free, memory, held = free_bytes(), memory_bytes(source, precision, extent), held_bytes(source, precision)
     if free is None or memory <= free:
         return
     has = f"this machine has {free / 1e9:.1f} GB free"
@@ -82,11 +86,7 @@ def format_time(estimate: float) -> str:
 
 def file_bytes(source: Source, precision: Precision) -> int:
     """Return the estimated size of an artifact's files, in bytes."""
-    layers = [layer for plan in source.plans for layer in plan.module.modules()]
-    matrices, tables = (
-        {id(one.weight): one.weight.numel() for one in layers if isinstance(one, sort)}
-        for sort in (nn.Linear, nn.Embedding)
-    )
+    matrices, tables = _matrices(source, nn.Linear), _matrices(source, nn.Embedding)
     quantized = sum(matrices.values()) if precision in QUANTIZED else 0
     tied = sum(matrices[one] for one in matrices.keys() & tables.keys())  # which are floats as embeddings
     kept = quantized if source.explained else min(quantized, tied)
@@ -94,17 +94,26 @@ def file_bytes(source: Source, precision: Precision) -> int:
     return FILE_BYTES_PER_PARAMETER[precision] * whole + round(QUANTIZED.get(precision, 0) * quantized)
 
 
-def memory_bytes(source: Source, extent: Extent) -> int:
+def memory_bytes(source: Source, precision: Precision, extent: Extent) -> int:
     """Return the estimated peak of an export's memory, in bytes."""
     padded = rounds_of(source, extent)[-1][-1].sizes
     maps = BYTES_PER_WEIGHT * padded["batch"] * _weights(source, padded)
-    longest = BYTES_PER_SCORE * _scores(source, source.verified_longest or padded)
-    return held_bytes(source) + max(maps, longest)
+    sizes = source.verified_longest or padded
+    longest = BYTES_PER_SCORE * _scores(source, sizes) + BYTES_PER_STATE * _states(source, sizes)
+    verifying = LIBRARIES_BYTES + VERIFYING_BYTES_PER_PARAMETER * sum(_numbers(source).values()) + max(maps, longest)
+    return max(held_bytes(source, precision), verifying)
 
 
-def held_bytes(source: Source) -> int:
-    """Return the part of an export's memory that is held whatever is compared: the libraries and the weights."""
-    return LIBRARIES_BYTES + BYTES_PER_PARAMETER * sum(_numbers(source).values())
+def held_bytes(source: Source, precision: Precision) -> int:
+    """Return the memory that an export takes whatever is compared: the libraries, and the weights as they are traced.
+
+    Of few bits, also those of each matrix as they are made, and all that a graph keeps, beside the floats.
+    """
+    traced = LIBRARIES_BYTES + BYTES_PER_PARAMETER * sum(_numbers(source).values())
+    if precision not in QUANTIZED:
+        return traced
+    made = round(QUANTIZED[precision] * sum(_matrices(source, nn.Linear).values()))
+    return traced + made + file_bytes(source, precision)
 
 
 def seconds(source: Source, extent: Extent) -> float:
@@ -137,6 +146,18 @@ def free_bytes() -> int | None:
 def _numbers(source: Source) -> dict[int, int]:
     """Return how many numbers each parameter holds, by its identity: graphs share them."""
     return {id(one): one.numel() for plan in source.plans for one in plan.module.parameters()}
+
+
+def _matrices(source: Source, sort: type[nn.Linear] | type[nn.Embedding]) -> dict[int, int]:
+    """Return how many numbers each matrix of layers of a sort holds, by its identity."""
+    layers = (layer for plan in source.plans for layer in plan.module.modules())
+    return {id(one.weight): one.weight.numel() for one in layers if isinstance(one, sort)}
+
+
+def _states(source: Source, sizes: Sizes) -> int:
+    """Return how many numbers the states of the tokens have that each layer's keys are made of, in all layers."""
+    known = with_fixed_axes(source, sizes)
+    return sum(len(kind.maps) * known[kind.fed] * (source.width or 0) for kind in source.attention)
 
 
 def _pairs(source: Source, sizes: Sizes) -> dict[Kind, int]:

@@ -26,7 +26,7 @@ def describe(source: Source, target: Path, precision: Precision, extent: Extent)
         "graphs": ", ".join(plan.role for plan in source.plans),
         "methods": ", ".join(methods),
         "files": f"about {file_bytes(source, precision) / 1e6:.0f} MB",
-        "export": f"about {memory_bytes(source, extent) / 1e9:.1f} GB of memory, {duration}",
+        "export": f"about {memory_bytes(source, precision, extent) / 1e9:.1f} GB of memory, {duration}",
         "would go": f"to {target}" + (", and replace what is there" if target.exists() else ""),
     }
     return "\n".join([f"{source.name}:", *(f"  {name:<9} {value}" for name, value in lines.items())])

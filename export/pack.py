@@ -3,11 +3,11 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from io import BufferedWriter
 from pathlib import Path
 from types import TracebackType
-from typing import get_args
+from typing import TypeAlias, get_args
 
 import onnx
 
@@ -18,6 +18,10 @@ from export.plan import Precision, Sizes, Source, format_sizes, ports_in_precisi
 
 ALIGNMENT_BYTES = 4096  # a page, so that the runtime can map each tensor into memory
 INLINE_BYTES = 1024  # bytes; smaller tensors stay in the graph, where shape inference can see them
+
+
+Change: TypeAlias = Callable[[onnx.ModelProto], onnx.ModelProto]
+"""Changes the nodes of a graph, whose weights lie in a file."""
 
 
 class GraphWriter:
@@ -48,9 +52,10 @@ class GraphWriter:
         """Bytes of weights written so far."""
         return self._weights.tell()
 
-    def write(self, role: Role, graph: onnx.ModelProto) -> None:
-        """Write a graph to its file, and its weights to the shared file."""
+    def write(self, role: Role, graph: onnx.ModelProto, change: Change | None = None) -> None:
+        """Write a graph to its file, as `change` returns it, and before that its weights to the shared file."""
         self.store(graph)
+        graph = change(graph) if change else graph
         (self.folder / f"{role}.onnx").write_bytes(graph.SerializeToString(deterministic=True))
 
     def store(self, graph: onnx.ModelProto) -> None:

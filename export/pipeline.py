@@ -241,7 +241,7 @@ def write_graphs(
         if own not in HALF_DTYPES:
             graph = add_masks(graph)
         with waiting(f"  write     {plan.role}"):
-            graphs.write(plan.role, with_casts_for_missing_kernels(graph) if precision == "bf16" else graph)
+            graphs.write(plan.role, graph, with_casts_for_missing_kernels if precision == "bf16" else None)
             del graph  # a message frees its weights where it ends, and the next graph is traced beside none
             return_memory()
 

@@ -20,7 +20,10 @@ SINCE_OPSET = {"Conv": 22}
 
 
 def with_casts_for_missing_kernels(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the graph in which every operator without a bfloat16 kernel computes in float32, between casts."""
+    """Return the graph in which every operator without a bfloat16 kernel computes in float32, between casts.
+
+    Types are inferred of one message, so that weights of more than 2 GiB must lie in a file.
+    """
     graph = shape_inference.infer_shapes(graph)  # of branches too
     opset = next(one.version for one in graph.opset_import if not one.domain)
     has_kernel = CUDA_OPERATORS - {name for name, since in SINCE_OPSET.items() if opset < since}
@@ -64,13 +67,12 @@ def _tensor_types(graph: onnx.GraphProto, outside: Mapping[str, int]) -> dict[st
 
 
 def to_float32(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the graph with every bfloat16 replaced by float32; the weights keep their rounding to bfloat16.
+    """Replace every bfloat16 of a graph by float32, in place; the weights keep their rounding to bfloat16.
 
-    Verification runs this copy on a CPU, which has no bfloat16 kernels.
+    Verification runs it on a CPU, which has no bfloat16 kernels.
     """
-    wide = onnx.ModelProto.FromString(graph.SerializeToString())
-    _replace_types(wide.graph)
-    return wide
+    _replace_types(graph.graph)
+    return graph
 
 
 def _replace_types(graph: onnx.GraphProto) -> None:

@@ -23,7 +23,8 @@ def quantize_blocks(graph: onnx.ModelProto) -> onnx.ModelProto:
     """Quantize matrices to 4 bits with one scale for each block of 32 numbers of a column, the rest being 0.
 
     A number is one of -8 to 7 steps, of which -8 is the largest of the block, whatever its sign: so that number is
-    exact. Embeddings, norms, attention and what matrices multiply stay as they are. Changes the graph in place.
+    exact. Embeddings, norms, attention and what matrices multiply stay as they are. Returns a graph
+    of its own; the given one is of no more use.
     """
     return replace_products(graph, _ByBlocks(Builder(graph, "int4.")))
 

@@ -26,7 +26,7 @@ def quantize(graph: onnx.ModelProto, scales: Scales = "row", ranges: Ranges | No
     `row`: one for each row, which is a token, computed at run time. `input`: one for the whole tensor, computed at run
     time; an input must then run alone, or its answer depends on the rest of the batch. `fixed`: one for the whole
     tensor, from the range of its values in `ranges` (`calibration.py`). Embeddings, norms and attention stay as they
-    are. Changes the graph in place.
+    are. Returns a graph of its own; the given one is of no more use.
     """
     b = Builder(graph, "int8.")
     way: Way = _Fixed(b, ranges or {}) if scales == "fixed" else {"row": _ByRow, "input": _ByInput}[scales](b)
@@ -34,7 +34,7 @@ def quantize(graph: onnx.ModelProto, scales: Scales = "row", ranges: Ranges | No
 
 
 def replace_products(graph: onnx.ModelProto, way: "Way") -> onnx.ModelProto:
-    """Replace each product with a matrix by one of a way, whose builder adds to that graph. Changes it in place."""
+    """Replace each product with a matrix by one of a way, whose builder adds to that graph; return the rest of it."""
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     products = {node.output[0]: (weight, flipped) for node, weight, flipped in _products(graph)}
     biases = _biases(graph, products) if way.adds_bias else {}
@@ -53,8 +53,7 @@ def replace_products(graph: onnx.ModelProto, way: "Way") -> onnx.ModelProto:
         bias = add.input[1] if add else node.input[2] if len(node.input) > GEMM_INPUTS_WITHOUT_BIAS else ""
         way.product(node.input[0], matrix.T if flipped else matrix, bias)
         graph.graph.node[-1].output[0] = (add or node).output[0]
-    _remove_unused(graph)
-    return graph
+    return _without_unused(graph)
 
 
 def quantized_inputs(graph: onnx.ModelProto) -> list[str]:
@@ -225,15 +224,18 @@ def _quantize_columns(b: Builder, matrix: npt.NDArray[Any]) -> _Matrix:
     return _Matrix(b.constant(np.round(matrix / scale), np.int8), b.constant(scale, np.float32), zeros)
 
 
-def _remove_unused(graph: onnx.ModelProto) -> None:
-    """Remove transposes of matrices that are quantized, and the matrices."""
-    used = {value.name for value in graph.graph.output} | {name for node in graph.graph.node for name in node.input}
-    nodes = [node for node in graph.graph.node if used.intersection(node.output)]
-    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.graph.node[:]
-    graph.graph.node.extend(nodes)
-    used = {name for node in nodes for name in node.input}
-    kept = [tensor for tensor in graph.graph.initializer if tensor.name in used]
-    kept = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
-    del graph.graph.initializer[:]
-    graph.graph.initializer.extend(kept)
+def _without_unused(graph: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a graph without transposes of matrices that are quantized, and without the matrices.
+
+    It is a message of its own, since one of protobuf frees nothing of what it held before it ends itself.
+    """
+    read = {value.name for value in graph.graph.output} | {name for node in graph.graph.node for name in node.input}
+    rest = onnx.ModelProto(
+        ir_version=graph.ir_version, producer_name=graph.producer_name, opset_import=graph.opset_import,
+        functions=graph.functions,
+    )  # fmt: skip
+    rest.graph.CopyFrom(onnx.GraphProto(name=graph.graph.name, input=graph.graph.input, output=graph.graph.output))
+    rest.graph.node.extend(node for node in graph.graph.node if read.intersection(node.output))
+    read = {name for node in rest.graph.node for name in node.input}
+    rest.graph.initializer.extend(tensor for tensor in graph.graph.initializer if tensor.name in read)
+    return rest
