@@ -143,10 +143,10 @@ def read_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.names and not arguments.list:
         parser.error(f"NAME: one or more, such as {', '.join(BUNDLED)} or a checkpoint's folder")
-    if any((arguments.samples, arguments.force, arguments.explain)) and arguments.precision not in ("int8", "int4"):
-        parser.error("--samples, --force and --explain: are for --precision int8 and int4")
-    if arguments.calibrate and arguments.precision != "int8":
-        parser.error("--calibrate: is for --precision int8")
+    if (arguments.samples or arguments.force) and arguments.precision not in ("int8", "int4"):
+        parser.error("--samples and --force: are for --precision int8 and int4")
+    if (arguments.calibrate or arguments.explain) and arguments.precision != "int8":
+        parser.error("--calibrate and --explain: are for --precision int8")
     if arguments.methods is not None and arguments.without:
         parser.error("--methods and --without: give one of them, since each says which methods an artifact has")
     for name in arguments.names:
@@ -258,7 +258,7 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain",
         choices=("float",),
-        help=f"in few bits: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
+        help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
     )
     parser.add_argument("--force", action="store_true", help="export few bits even if they lose more than is allowed")
     parser.add_argument(

@@ -34,6 +34,7 @@ from contract.manifest import (
     Scores,
     Task,
 )
+from export.errors import CheckpointError
 from export.traced.base import Traced
 
 Sizes: TypeAlias = dict[str, int]
@@ -257,7 +258,10 @@ class Source(Inputs):
         return dataclasses.replace(self, traced=traced, base=changed(self.base), plans=plans, attention=kinds)
 
 
-NO_GRADIENT = "weights in 8 or 4 bits have no gradient; with --explain float it is exported in fp32"
+NO_GRADIENT: Mapping[Precision, str] = {
+    "int8": "8-bit weights have no gradient; with --explain float it is exported in fp32",
+    "int4": "4-bit weights have no gradient; with --precision int8 --explain float it is exported in fp32",
+}
 
 
 def leave_out(
@@ -265,13 +269,16 @@ def leave_out(
 ) -> tuple[Source, dict[Omissible, str]]:
     """Return a source without the methods that are not wanted, or that few bits cannot have, and the reason for each.
 
-    In 8 or 4 bits, the graphs that explain a score are left out, or with `explain_in_float` are of single floats.
+    In 8 and 4 bits, the graphs that explain a score are left out, or of 8 with `explain_in_float` are single floats.
+    Raises CheckpointError if a model is not exported in 4 bits.
     """
+    if precision == "int4" and source.task != "text-generation":
+        raise CheckpointError(f"--precision int4: is for models that continue texts, given {source.task}")
     reasons: dict[Omissible, str] = {}
-    if precision in QUANTIZED and explain_in_float:
+    if precision == "int8" and explain_in_float:
         source = dataclasses.replace(source, explained="fp32")
     elif precision in QUANTIZED:
-        reasons |= dict.fromkeys(GRADIENT_METHODS, NO_GRADIENT)
+        reasons |= dict.fromkeys(GRADIENT_METHODS, NO_GRADIENT[precision])
     reasons |= dict.fromkeys(without, "as the export was asked to")
     left_out = {method: reason for method, reason in reasons.items() if source.has(method)}
     for method in left_out:

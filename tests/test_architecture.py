@@ -58,7 +58,7 @@ MAY_KNOW = {
     "service.__main__": "process settings telemetry",
     "export.errors": "",
     "export.traced": "",
-    "export.plan": "traced",
+    "export.plan": "errors traced",
     "export.pack": "plan",
     "export.progress": "",
     "export.tasks": "errors plan traced",

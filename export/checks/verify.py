@@ -115,7 +115,7 @@ def _verify(
 ) -> dict[str, float]:
     """Compare every graph, and return the worst differences. Raises ExportError if one is over its limit."""
     rounds = rounds_of(source, extent)
-    with in_float64(source.traced) as exact:
+    with in_float64(source.traced, ledger.precision) as exact:
         _verify_derived_graphs(_DerivedGraphs(source, exact, rounds, ledger), open_session, step)
     for role in (*GENERATING, SALIENCY):
         for plan in source.plans:

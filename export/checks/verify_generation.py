@@ -48,7 +48,7 @@ def verify_traced_graph(
             _compare_top_k(source, plan, got, format_sizes(sizes), ledger)
         return answers
 
-    with in_float64(plan.module) as exact:
+    with in_float64(plan.module, ledger.precision) as exact:
         if plan.role == "encode" and source.verified_longest:
             compare(exact, source.verified_longest, SEEDS[0])
         for trials in ledger.each(rounds):
@@ -83,7 +83,7 @@ def compare_cached_with_uncached(
     decode, predict = (source.plan(role) for role in ("decode", "predict"))
     encoding = [plan for plan in source.plans if plan.role in ("hear", "encode")]
     given = dict(zip((port.name for port in predict.inputs), predict.example(sizes, trial.seed), strict=True))
-    with in_float64(source.traced) as exact, torch.no_grad():
+    with in_float64(source.traced, ledger.precision) as exact, torch.no_grad():
         everywhere = [tensor for name, tensor in given.items() if name != ANSWERED]
         wanted = exact.observe(*everywhere).answer.numpy()
     target = given["target"].numpy()

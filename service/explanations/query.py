@@ -33,7 +33,7 @@ Form: TypeAlias = Literal["json", "npz", "png"]
 
 MOST_RUNS = 4096
 """The most runs of graphs that explain what one request asks for."""
-NOT_IN_FEW_BITS = "needs the graph in floats, which a model in few bits has where the export was told --explain float"
+NOT_IN_FEW_BITS = "needs the graph in floats, which 8-bit weights have where the export was told --explain float"
 STYLES_OF_MAPS = {"colormap", "opacity", "ground", "scale"}
 """Options that a picture of curves does not show."""
 WITHOUT_EFFECT: dict[Form, set[str]] = {

@@ -96,11 +96,13 @@ def open_sessions(artifact: Artifact, roles: Sequence[Role], device: str, settin
     with all controls off, which costs a tenth of a millisecond; in a model that generates text, the weights of the
     decoder are packed. The other sessions read the weights from the memory-mapped file, which is somewhat slower. A
     light model (`is_light`) has a packed session for each role: a second copy costs little memory, and a tenth of a
-    millisecond would be a large part of a run.
+    millisecond would be a large part of a run. So has one in 4 bits: of matrices that are not packed, every
+    run would make floats.
     """
     graphs = artifact.manifest.graphs
     merged = device == "cpu" and {"predict", "attention"} <= set(roles) and not is_light(artifact)
-    packed = set(roles) if is_light(artifact) else {"attention"} if merged else {"predict", "encode", "decode"}
+    each = is_light(artifact) or artifact.manifest.precision == "int4"
+    packed = set(roles) if each else {"attention"} if merged else {"predict", "encode", "decode"}
     sessions = {
         role: Session(artifact, role, device, settings, packed=role in packed)
         for role in roles

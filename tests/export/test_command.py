@@ -154,14 +154,15 @@ def test_an_option_is_handed_on_and_methods_that_are_not_listed_are_left_out(mon
     assert asked == [value]
 
 
-FOR_FEW_BITS = "--samples, --force and --explain: are for --precision int8 and int4"
+FOR_FEW_BITS = "--samples and --force: are for --precision int8 and int4"
+FOR_8_BITS = "--calibrate and --explain: are for --precision int8"
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--explain", "float"], FOR_FEW_BITS),
-        (["--precision", "int4", "--calibrate", "docs"], "--calibrate: is for --precision int8"),
+        (["--explain", "float"], FOR_8_BITS),
+        (["--precision", "int4", "--calibrate", "docs"], FOR_8_BITS),
         (["--without", "raw"], "argument --without: invalid choice: 'raw'"),
         (["--methods", "raw,lime"], "argument --methods: must be of raw, rollout, norm, relevance, libra, integrated, "
          "similar, parts, saliency, separated by commas, given 'lime'"),

@@ -4,6 +4,7 @@ import pytest
 
 from export.bundled import SOURCES
 from export.dry_run import describe
+from export.errors import CheckpointError
 from export.plan import leave_out
 from tests.samples.export_models import classifier, translator
 
@@ -40,6 +41,8 @@ def test_an_artifact_that_would_be_replaced_is_told(tmp_path):
 
 
 def test_in_8_bits_no_graph_is_promised_that_needs_gradients():
+    with pytest.raises(CheckpointError, match=r"^--precision int4: is for models that continue texts, given image-cl"):
+        leave_out(classifier(), "int4", (), explain_in_float=False)
     source, reasons = leave_out(classifier(), "int8", (), explain_in_float=False)
     assert {"relevance", "libra", "integrated"} == reasons.keys()
     assert {plan.role for plan in source.plans} == {"attention", "predict", "inside"}

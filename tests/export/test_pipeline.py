@@ -218,7 +218,7 @@ def test_only_a_method_that_the_model_has_is_named_as_left_out(tmp_path):
     without = ["norm", "rollout", "libra"]
     manifest = read_artifact(export(source, "1", tmp_path, "int8", force=True, without=without)).manifest
     left_out = {name: said for name, said in manifest.verified.items() if was_left_out(manifest, name)}
-    no_gradient = "left out: weights in 8 or 4 bits have no gradient; with --explain float it is exported in fp32"
+    no_gradient = "left out: 8-bit weights have no gradient; with --explain float it is exported in fp32"
     assert left_out == {
         "relevance": no_gradient,
         "integrated": no_gradient,

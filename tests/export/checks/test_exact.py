@@ -12,6 +12,7 @@ from model.methods.attribution import Balanced
 from model.parts.embedding import tied_linear
 from tests.samples.checkpoints import sharpened
 from tests.samples.export_models import VIT
+from tests.samples.four_bits import rounded_model
 
 
 class Tied(torch.nn.Module):
@@ -40,6 +41,15 @@ def test_a_definition_computes_in_float64_and_gets_its_single_floats_back():
         assert torch.equal(tensor, before[name])
     with pytest.raises(ValueError, match="module: must hold single floats, given"), in_float64(model.half()):
         pass
+
+
+def test_in_four_bits_each_layer_reads_its_matrix_rounded_and_an_embedding_stays(monkeypatch):
+    monkeypatch.setattr(exact, "WIDENED_AT_ONCE", 16 * 7)
+    model, tokens = sharpened(Tied()), torch.tensor([[3, 29, 0]])
+    wanted, embedded = rounded_model(model)(tokens), model.embed(tokens).double()
+    with in_float64(model, "int4") as wide:
+        torch.testing.assert_close(wide(tokens), wanted, rtol=1e-6, atol=1e-6)
+        assert torch.equal(wide.embed(tokens), embedded)
 
 
 @pytest.mark.parametrize("balanced", [False, True])

@@ -77,6 +77,26 @@ def test_a_session_that_reads_the_mapped_weights_keeps_no_transposed_copy_of_one
     assert copies == dict.fromkeys(copies, 1 if light else 0)  # all sessions of a light model are packed
 
 
+def test_matrices_in_four_bits_are_packed_for_every_graph(dates, monkeypatch):
+    """Of those that are not, every run makes floats."""
+    monkeypatch.setattr(session_module, "LIGHT_BYTES", 0)
+    session, unpacked = ort.InferenceSession, []
+
+    def opened(path, options, providers):
+        if options.get_session_config_entry("session.disable_prepacking") == "1":
+            unpacked.append(Path(path).stem)
+        return session(path, options, providers)
+
+    monkeypatch.setattr(ort, "InferenceSession", opened)
+    roles = "predict", "attention", "encode", "decode", *EXPLAINING
+    open_sessions(dates, roles, "cpu", Settings())
+    assert set(unpacked) == {"encode", "decode", *EXPLAINING}
+    unpacked.clear()
+    few = dataclasses.replace(dates, manifest=dates.manifest.model_copy(update={"precision": "int4"}))
+    open_sessions(few, roles, "cpu", Settings())
+    assert not unpacked
+
+
 @pytest.fixture
 def chosen(monkeypatch):
     """The options of each session that is opened."""

@@ -9,6 +9,7 @@ from onnx import helper
 from export.graphs.lowering import int4
 from export.graphs.lowering.int4 import quantize_blocks
 from tests.samples.export_graphs import kinds, model_of
+from tests.samples.four_bits import rounded
 
 RNG = np.random.default_rng(0)
 WIDTH, HIDDEN, TOKENS = 72, 40, 50
@@ -34,17 +35,6 @@ def graph():
     tensors = {name: value.astype(np.float32) for name, value in weights.items()}
     tensors["token"] = np.array([7])
     return model_of(nodes, {"x": ["row", WIDTH]}, {"y": ["row", TOKENS]}, tensors), tensors
-
-
-def rounded(matrix):
-    """The definition, in float64: each block of 32 of a column in steps of an eighth of its largest number, -8 to 7."""
-    found = np.zeros(matrix.shape)
-    for column in range(matrix.shape[1]):
-        for first in range(0, len(matrix), 32):
-            block = matrix[first : first + 32, column].astype(np.float64)
-            step = -block[np.abs(block).argmax()] / 8
-            found[first : first + 32, column] = np.clip(np.round(block / step), -8, 7) * step if step else 0
-    return found
 
 
 @pytest.mark.parametrize("rows", [1, 7])
