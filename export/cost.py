@@ -22,14 +22,14 @@ DISK_MARGIN = 1.1
 """The disk must have room for this multiple of the estimated size."""
 LIBRARIES_BYTES = 400 << 20
 """PyTorch, ONNX and the runtime, and what they hold of any model."""
-BYTES_PER_PARAMETER = 9
+BYTES_PER_PARAMETER = 10
 """While a graph is traced: the definition, the graph's own weights, and what moves from the one to the other."""
 VERIFYING_BYTES_PER_PARAMETER = 8
 """While it is compared: the definition, whose large matrices stay single floats, and a session."""
-BYTES_PER_SCORE = 16
-"""Of one layer's attention, in float64: the scores, and their softmax."""
-BYTES_PER_STATE = 16
-"""Of every layer's keys and values, in float64, by token and number of a state."""
+BYTES_PER_SCORE = 20
+"""Of one layer's attention, in float64: the scores, their softmax, and what was measured beside them."""
+BYTES_PER_STATE = 20
+"""Of every layer's keys and values, in float64, by token and number of a state, likewise."""
 BYTES_PER_WEIGHT = 56
 """Of the maps of all layers of an input of a batch: as a graph returns them, as they are compared, and as they are
 differentiated."""

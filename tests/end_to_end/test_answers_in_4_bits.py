@@ -49,7 +49,7 @@ def test_a_decoder_in_four_bits_is_its_definition_with_rounded_matrices(folder):
             assert found["log_probability"] == pytest.approx(float(odds.max()), abs=1e-5)
             tokens.append(found["token"])
         maps, unrounded = (one(torch.tensor([tokens[:before]]))[1] for one in (model, exact))
-    for one in shown["attention"]["maps"]:
-        got = np.array(one["values"])[:, :before, :before]
-        assert np.abs(got - maps[one["name"]][0].numpy()).max() < 1e-5
-        assert np.abs(got - unrounded[one["name"]][0].numpy()).max() > 1e-3
+    for layer in shown["attention"]["maps"]:
+        got = np.array(layer["values"])[:, :before, :before]
+        assert np.abs(got - maps[layer["name"]][0].numpy()).max() < 1e-5
+        assert np.abs(got - unrounded[layer["name"]][0].numpy()).max() > 1e-3
