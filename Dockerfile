@@ -57,6 +57,7 @@ RUN --mount=type=bind,from=wheels,target=/wheels \
          python3 -m pip install --no-cache-dir --only-binary :all: --require-hashes --target /opt/uv -r build.lock \
          && /opt/uv/bin/uv pip install --python /opt/venv/bin/python --no-cache --no-deps --torch-backend cpu -r torch.txt; \
        fi \
+    && find /opt/venv -type d -name tests -prune -exec rm -r {} + \
     && /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash -x torch/testing/_internal /opt/venv/lib
 
 # chmod: the user of the image must be able to read the files, whatever modes the checkout has.

@@ -123,7 +123,7 @@ page-firefox: ## the page's main jobs in Firefox ESR, as a table (ARGS="--only W
 # families whose graphs no other case has, beside those of families-test
 DEAR := albert-features,dinov3,electra-features,eurobert-tags,gemma3-features,gemma3-untied,gpt-neox-parallel,gptj,gte-features,ijepa-features,jina-v3-features,llama-3,mistral-window,nomic-bert-features,olmo2-biases,prelayernorm-tags,qwen3-rank,siglip,umt5,xlm-roberta-xl-tags
 slow: .venv/.dev-$(EXTRA) ## the tests that take minutes, which the others leave out
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu" -n 2 --dist loadfile $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow and not gpu and not containers" -n 2 --dist loadfile $(ARGS)
 	@$(MAKE) families-test CASES=$(DEAR)
 
 conformance: .venv/.dev-$(EXTRA) ## every call of every real client, each in an environment of its own (ARGS="CLIENT ..." for some of them)

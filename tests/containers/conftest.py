@@ -26,6 +26,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/containers" in str(item.path):
             item.add_marker("containers")
+            item.add_marker("slow")  # what builds an image takes as long as that
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
