@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 from deploy import install
@@ -21,16 +20,16 @@ class Unusable(Exception):
     """A peer that cannot be installed, started or believed: why."""
 
 
-def prepare(folder, requires):
+def prepare(folder, requires, python=sys.executable):
     """Make a virtual environment with these packages where it is missing or other; return its interpreter.
 
-    uv installs them, or pip where uv fails. Raises Unusable.
+    `python` is the interpreter that it is made of. uv installs them, or pip where uv fails. Raises Unusable.
     """
     done, interpreter = folder / "installed.txt", folder / "bin/python"
     if not done.exists() or done.read_text() != "\n".join(requires):
         log(f"{folder.name}: installing {', '.join(requires)}")
         if not interpreter.exists():
-            venv.create(folder)
+            subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
         uv = install.find_uv(str(interpreter))
         pip = [*install.PIP, "--python", interpreter, "install", "--disable-pip-version-check"]
         for command in (uv, pip) if uv else (pip,):

@@ -66,6 +66,15 @@ def pictures(digits: regard.Model) -> None:
     )
 
 
+def many(digits: regard.Model[regard.Classification]) -> None:
+    """Ask for many pictures at once, one of which is none, each within ten seconds."""
+    for given, seen in digits.with_options(timeout=10).map([PICTURE, b"none"], errors="yield", concurrency=2):
+        if isinstance(seen, regard.RegardError):
+            print(type(given).__name__, seen)
+        else:
+            print(seen.labels[0].label)
+
+
 def texts(dates: regard.Model) -> None:
     """Write a text at once, in a batch, and token by token."""
     answer: regard.Generation = dates.generate(DATE, num_beams=2, alternatives=1)
@@ -198,6 +207,7 @@ def main() -> None:
     with regard.connect(timeout=30, patience=10) as service:
         print([one.name for one in service.models()], service.url, service["digits"].name)
         pictures(service["digits"])
+        many(service.model("digits", regard.Classification))
         texts(service["dates"])
         for model in service.models():
             if "detect" in model.endpoints:

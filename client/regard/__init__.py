@@ -7,8 +7,11 @@ seen = service["digits"].classify("seven.png")
 seen.labels[0].label, seen.heat("relevance")
 """
 
-from regard.asynchronous import AsyncModel, AsyncService, AsyncStream
-from regard.attention import AskedAttention, Attention, AttentionOptions
+from regard.asking import Stream
+from regard.async_model import AsyncModel
+from regard.asynchronous import AsyncService
+from regard.attention import Attention
+from regard.awaiting import AsyncStream
 from regard.child import Started, export, start
 from regard.data_sets import Difference, Summary, difference, summarise
 from regard.errors import (
@@ -30,15 +33,18 @@ from regard.errors import (
     TimedOut,
     TooSlow,
 )
+from regard.failures import VERSION
 from regard.figures import Figure
 from regard.heat import Box
 from regard.maps import Array, Curve, Diagnosis, Evaluation, Map, SentGraph, Token
+from regard.model import Model
 from regard.models import Description, Models
 from regard.objects import Detected
+from regard.options import AskedAttention, AttentionOptions
 from regard.overlays import side_by_side
 from regard.results import Look, Result
 from regard.saving import save_many
-from regard.service import Model, Service, Stream, connect
+from regard.service import Service, connect
 from regard.table import Table
 from regard.tasks.answering import Answer, Answered
 from regard.tasks.classification import Classification, Label
@@ -51,6 +57,8 @@ from regard.tasks.similarity import Similarity
 from regard.tasks.sparse_embedding import SparseEmbedding, Word
 from regard.tasks.tagging import Entity, Tagged
 from regard.tasks.transcription import Segment, SpokenWord, Transcription
+
+__version__ = VERSION
 
 __all__ = [
     "Answer", "Answered", "Array", "AskedAttention", "AsyncModel", "AsyncService", "AsyncStream", "Attention",

@@ -1,7 +1,6 @@
 """Requests of a regard service, and how their answers are read: nothing here opens a connection."""
 
 import json
-import os
 import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,13 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-from PIL import Image
-
 from regard.attention import Attention
-from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, refused
-from regard.graphs import Network
-from regard.inputs import CHANNELS, Encoded, body_of, encode, names_file
+from regard.errors import BadInput, Problem, Refused, RegardError, StreamBroken, noted, refused
+from regard.inputs import Encoded, body_of, encode, is_one, names_file
 from regard.maps import Json
 from regard.models import Description, Models, read_description
 from regard.plain import plain
@@ -38,6 +33,10 @@ QUERY_BYTES = 6000
 EXACT = {"encoding": "base64"}
 """Maps come as the bytes of float32, which are exact and small."""
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+GIVEN_ANOTHER = re.compile(r"given (another|others)\b")
+"""How a refusal says that there was another value than may be."""
+MOST_SHOWN = 80
+"""Characters of a value that is shown in an error."""
 OF_INPUT = re.compile(r"\(input (\d+) of \d+\)")
 """How a refusal counts the inputs of a request, from 1."""
 
@@ -130,7 +129,7 @@ def batches(model: Description, inputs: Iterable[object], each: int = 1) -> Iter
         try:
             encoded = encode(one, model.sent)
         except BadInput as error:
-            raise BadInput(f"inputs[{place}]: {error}") from error
+            raise BadInput(f"inputs[{place}]: {error}") from error.__cause__
         full = (len(batch) + 1) * each > min(model.max_inputs, MOST_INPUTS)
         full = full or bool(batch and (batch[0].field != encoded.field or encoded.chat))
         own = each * max(encoded.size / BODY_BYTES, encoded.values / MOST_VALUES)
@@ -149,22 +148,10 @@ def placed(start: int, batch: Sequence[Encoded]) -> Iterator[None]:
         yield
     except RegardError as error:
         if isinstance(error, Refused) and (found := OF_INPUT.search(error.problem.detail)):
-            said = error.problem.detail.replace(found[0], f"(inputs[{start + int(found[1]) - 1}])")
-            raise refused(replace(error.problem, detail=said)) from None
-        error.add_note(f"the request held inputs[{start}:{start + len(batch)}]")
-        raise
-
-
-def is_one(inputs: object) -> bool:
-    """True for one input in place of several: a text, a file, a graph, a picture, also as an array."""
-    if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "buif":
-        return inputs.ndim < 3 or (inputs.ndim == 3 and inputs.shape[2] in CHANNELS)
-    return isinstance(inputs, str | bytes | bytearray | memoryview | os.PathLike | Image.Image | Mapping | Network)
-
-
-def with_rates(inputs: Iterable[object], rate: int | None) -> Iterable[object]:
-    """Return sounds as they say their rate, where it is given beside them: of files it is in the file."""
-    return inputs if rate is None or is_one(inputs) else [(one, rate) for one in inputs]
+            at = int(found[1]) - 1
+            said = error.problem.detail.replace(found[0], f"(inputs[{start + at}])")
+            raise refused(replace(error.problem, detail=said), batch[at].name) from None
+        raise noted(error, f"inputs[{start}:{start + len(batch)}]") from error.__cause__
 
 
 def stored_attention(result: Result, options: Json) -> Call[Attention]:
@@ -304,12 +291,15 @@ def _word(given: object) -> str:
 def _part(subject: str, given: str) -> str:
     """Return a part of a path. Raises BadInput for what would be another path."""
     if not isinstance(given, str) or not given or set(given) & set("/?#%\\") or given in (".", ".."):
-        raise BadInput(f"{subject}: must be a name without any of /?#%, given another")
+        raise BadInput(f"{subject}: must be a name without any of /?#%, given {given!r}")
     return given
 
 
-def problem_of(reply: Reply) -> Problem:
-    """Return the problem of a refusal; of an answer without one, such as a proxy's, what can be said of it."""
+def problem_of(reply: Reply, call: Call[Any] | None = None) -> Problem:
+    """Return the problem of a refusal; of an answer without one, such as a proxy's, what can be said of it.
+
+    The service does not repeat what it was given; of a `call`, what was given for an option stands in its words.
+    """
     after = _seconds(reply.headers.get("retry-after"))
     request_id = reply.headers.get("x-request-id")
     try:
@@ -318,9 +308,22 @@ def problem_of(reply: Reply) -> Problem:
         detail = str(found["detail"])
         errors = found.get("errors") or ()
         errors = tuple({str(name): str(value) for name, value in one.items()} for one in errors)
+        detail = _with_value(detail, call) if call else detail
     except (ValueError, KeyError, TypeError, AttributeError):
         title, detail, errors = "no problem document", "the answer does not say why", ()
     return Problem(reply.status, title, detail, errors, after, request_id)
+
+
+def _with_value(detail: str, call: Call[Any]) -> str:
+    """Return the words of a refusal, with the value of the option that they are about in place of `another`."""
+    body = call.body or {}
+    asked = body.get("attention")
+    given = {**call.query, **(asked if isinstance(asked, Mapping) else {}), **body}
+    subject = detail.partition(":")[0]
+    if subject not in given or len(value := repr(given[subject])) > MOST_SHOWN:
+        return detail
+    said = GIVEN_ANOTHER.sub(lambda found: f"given {value}", detail)
+    return said if "given" in said else f"{said}, given {value}"
 
 
 def _seconds(header: str | None) -> float | None:
@@ -371,8 +374,11 @@ class Events(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<regard stream: {len(self.text)} letters{'' if self.result is None else ', whole'}>"
 
-    def end(self) -> R:
+    def end(self, closed: bool = False) -> R:
         """Return the whole answer at the stream's end. Raises StreamBroken if it did not come."""
         if self.result is None:
-            raise StreamBroken("stream: ended before its last event; ask again, or without stream", self.text)
+            how = (
+                "was closed before it ended; read it to its end" if closed else "ended before its last event; ask again"
+            )
+            raise StreamBroken(f"stream: {how}, or without stream", self.text)
         return self.result

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Protocol, Self, runtime_checkable
+from typing import IO, Protocol, runtime_checkable
+
+from typing_extensions import Self
 
 from regard.connecting import Connecting
 from regard.errors import BadInput, CommandFailed, NoService, NotInstalled

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from regard.calls import Call, Reply, body_options, is_one
+from regard.calls import Call, Reply, body_options
 from regard.errors import BadInput
-from regard.inputs import Input, encode
+from regard.inputs import Input, encode, is_one
 from regard.maps import Json
 from regard.models import Description
 from regard.reading import read_attention

@@ -16,9 +16,9 @@ from regard.errors import BadInput
 from regard.table import Table
 
 if TYPE_CHECKING:
-    from regard.attention import AttentionOptions, Method
+    from regard.model import Model
+    from regard.options import AttentionOptions, Method
     from regard.results import Result
-    from regard.service import Model
 
 Figures: TypeAlias = npt.NDArray[np.float64]
 Progress: TypeAlias = bool | Callable[[int], object]

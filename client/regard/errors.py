@@ -20,6 +20,10 @@ RegardError
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+OF_INPUTS = frozenset("image images input inputs text text_pair sound audio graph graphs question context".split())
+"""What a refusal begins with that is about an input."""
 
 
 class RegardError(Exception):
@@ -82,14 +86,22 @@ class Refused(RegardError):
 
     advice = ""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, about: str | None = None) -> None:
         self.problem = problem
+        self.about = about
+        """The input that it is about, such as a file's name, where the client knows it."""
         faults = "; ".join(": ".join(filter(None, (one.get("loc"), one.get("msg")))) for one in problem.errors)
         said = problem.detail + (f" ({faults})" if faults and faults not in problem.detail else "")
-        super().__init__(f"{said} [{problem.status} {problem.title}]" + (f" {self.advice}" if self.advice else ""))
+        advice = f" {self.advice}" if self.advice and not self.is_of_input else ""
+        super().__init__(f"{f'{about}: ' if about else ''}{said} [{problem.status} {problem.title}]{advice}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.problem,)
+        return type(self), (self.problem, self.about)
+
+    @property
+    def is_of_input(self) -> bool:
+        """True if it is an input that was refused, and no option."""
+        return self.problem.detail.partition(":")[0].split("[")[0].split(".")[0] in OF_INPUTS
 
     @property
     def status(self) -> int:
@@ -139,6 +151,8 @@ class ServiceFailed(Refused):
     advice = "The service's log says why."
 
 
+E = TypeVar("E", bound=RegardError)
+
 KINDS: Mapping[int, type[Refused]] = {
     400: InputRefused,
     401: KeyRefused,
@@ -157,9 +171,16 @@ KINDS: Mapping[int, type[Refused]] = {
 """The class of each status; of others `ServiceFailed`."""
 
 
-def refused(problem: Problem) -> Refused:
-    """Return the error of a problem document."""
-    return KINDS.get(problem.status, ServiceFailed)(problem)
+def refused(problem: Problem, about: str | None = None) -> Refused:
+    """Return the error of a problem document; `about` is the input that it is about."""
+    return KINDS.get(problem.status, ServiceFailed)(problem, about)
+
+
+def noted(error: E, about: str) -> E:
+    """Return an error that says which input it is about, unless it says so already."""
+    if not (isinstance(error, Refused) and error.about) and about not in str(error):
+        error.args = (f"{about}: {error}", *error.args[1:])
+    return error
 
 
 def checked(subject: str, index: int, length: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from regard.errors import BadInput
+from regard.fetching import Readable
 from regard.plain import plain
 
 
@@ -25,8 +26,8 @@ class Network(Protocol):
         """True if edges lead one way."""
 
 
-Graph: TypeAlias = Mapping[str, Any] | Network | str | os.PathLike[str] | bytes
-"""A dictionary, a graph of networkx, or a file of JSON: its path, or its bytes.
+Graph: TypeAlias = Mapping[str, Any] | Network | str | os.PathLike[str] | bytes | Readable
+"""A dictionary, a graph of networkx, or a file of JSON: its path or address, its bytes, or open.
 
 The dictionary is `{"nodes": [0, "plain"], "edges": [[0, 1], [1, 2, "likes"]]}` or what `networkx.node_link_data`
 returns. Types of nodes and edges are numbers or names; networkx has them in the attribute `type`.

@@ -4,8 +4,8 @@ import base64
 import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,20 +14,23 @@ import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from regard.errors import BadInput
-from regard.graphs import Graph, Json, graph_of
+from regard.fetching import File, Readable, Tensor, fetched, is_address, read
+from regard.graphs import Graph, Json, Network, graph_of
 from regard.sounds import WAV, Samples, wav_of
 
-Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any]
-"""A file's path, the bytes of a file, a Pillow image, or an array (height, width[, 1, 3 or 4 channels]).
+Picture: TypeAlias = str | os.PathLike[str] | bytes | Image.Image | npt.NDArray[Any] | Readable
+"""A file's path or address (https://), its bytes, an open file, a Pillow image, or an array or tensor.
 
-Of an array, bytes count from 0 to 255, floats from 0 to 1.
+An array is (height, width[, 1, 3 or 4 channels]), a tensor also (1, 3 or 4 channels, height, width). Whole numbers are
+from 0 to 255, floats from 0 to 1.
 """
 Text: TypeAlias = str | tuple[str, str]
 """A text, or a pair of texts for models that compare two, or that answer a question from a context."""
-Sound: TypeAlias = str | os.PathLike[str] | bytes | Samples | tuple[Samples, int]
-"""A file's path, the bytes of a file, or an array with its rate in samples a second, as `soundfile.read` returns both.
+Sound: TypeAlias = str | os.PathLike[str] | bytes | Readable | Samples | tuple[Samples | Readable, int]
+"""A file's path or address (https://), its bytes, an open file, or an array or tensor with its rate.
 
-The array is (samples,) or (samples, channels), floats from -1 to 1 or int16; its rate may be given beside it.
+The rate is in samples a second, as `soundfile.read` returns both; it may be given beside the array. An array is
+(samples,) or (samples, channels), a tensor also (channels, samples), floats from -1 to 1 or int16.
 """
 Chat: TypeAlias = Sequence[Mapping[str, str]]
 """Messages such as `{"role": "user", "content": "Hello"}`, the last of which a model answers."""
@@ -54,6 +57,8 @@ class Encoded:
     sound: bytes | None = None
     graph: Json | None = None
     media_type: str = ""
+    name: str | None = field(default=None, compare=False)
+    """The file's path or address, if it was given by one."""
 
     @property
     def json(self) -> object:
@@ -99,8 +104,25 @@ class Encoded:
 
 
 def encode(given: object, sort: str) -> Encoded:
-    """Return an input as it is sent to a model that takes a sort of inputs, one of SORTS. Raises BadInput."""
-    return SORTS[sort](given)
+    """Return an input as it is sent to a model that takes a sort of inputs, one of SORTS. Raises BadInput.
+
+    What goes wrong with a file is said with its name.
+    """
+    name = _name(given, sort)
+    try:
+        return replace(SORTS[sort](given), name=name)
+    except BadInput as error:
+        if name is None or name in str(error):
+            raise
+        raise BadInput(f"{name}: {error}") from error.__cause__
+
+
+def _name(given: object, sort: str) -> str | None:
+    """Return the path or the address of a file that is given by it."""
+    if isinstance(given, str):
+        is_text = sort == "text" or (sort == "either" and not names_file(given))
+        return None if is_text else given
+    return os.fspath(given) if isinstance(given, os.PathLike) else None
 
 
 def body_of(given: Sequence[Encoded], sort: str) -> Json:
@@ -139,13 +161,15 @@ def encode_picture(given: object) -> Encoded:
 
     Raises BadInput if a file cannot be read or is no picture, and if an array has another shape or type.
     """
+    given = _channels_last(given) if isinstance(given, Tensor) else read(given)
     if isinstance(given, np.ndarray):
         return _png(_of_array(given))
     if isinstance(given, str | os.PathLike):
         given = _read("picture", given)
     if not isinstance(given, bytes | bytearray | memoryview | Image.Image):
         raise BadInput(
-            f"picture: must be a path, bytes, a Pillow image or an array for this model, given {_kind(given)}"
+            "picture: must be a path, an address, bytes, a file, a Pillow image, an array or a tensor for this model, "
+            f"given {_kind(given)}"
         )
     try:
         if isinstance(given, Image.Image):
@@ -167,19 +191,24 @@ def encode_picture(given: object) -> Encoded:
 
 def encode_sound(given: object) -> Encoded:
     """Return a sound as it is sent: files as they are, an array with its rate as WAV. Raises BadInput."""
+    given = read(given)
     if isinstance(given, np.ndarray):
         raise BadInput("sound: must be an array with its rate in samples a second, (array, rate), given it without")
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], np.ndarray):
-        return Encoded(sound=wav_of(*given), media_type=WAV)
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Tensor | np.ndarray):
+        return Encoded(sound=wav_of(_samples_first(given[0]), given[1]), media_type=WAV)
     if isinstance(given, str | os.PathLike):
         given = _read("sound", given)
     if not isinstance(given, bytes | bytearray | memoryview) or not given:
-        raise BadInput(f"sound: must be a path, bytes, or an array with its rate for this model, given {_kind(given)}")
+        raise BadInput(
+            "sound: must be a path, an address, bytes, a file, or an array with its rate for this model, "
+            f"given {_kind(given)}"
+        )
     return Encoded(sound=bytes(given), media_type=WAV if bytes(given[:4]) == b"RIFF" else "")
 
 
 def encode_graph(given: object) -> Encoded:
     """Return a graph as it is sent, as JSON. Raises BadInput if it is none, or its file cannot be read."""
+    given = read(given)
     return Encoded(graph=graph_of(_read("graph", given) if isinstance(given, str | os.PathLike) else given))
 
 
@@ -188,7 +217,41 @@ def with_rate(given: object, rate: int | None) -> object:
     return given if rate is None else (given, rate)
 
 
+def is_one(inputs: object) -> bool:
+    """True for one input in place of several: a text, a file, a graph, a picture, also as an array."""
+    if isinstance(inputs, Tensor):
+        return len(inputs.shape) < 4
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "buif":
+        return inputs.ndim < 3 or (inputs.ndim == 3 and inputs.shape[2] in CHANNELS)
+    one = (str, bytes, bytearray, memoryview, os.PathLike, Image.Image, Mapping, Network, File)  # a file has lines
+    return isinstance(inputs, one)
+
+
+def with_rates(inputs: Iterable[object], rate: int | None) -> Iterable[object]:
+    """Return sounds as they say their rate, where it is given beside them: of files it is in the file."""
+    return inputs if rate is None or is_one(inputs) else [(one, rate) for one in inputs]
+
+
+def _channels_last(given: Tensor) -> npt.NDArray[Any]:
+    """Return a tensor as a picture's array: PyTorch has channels first."""
+    array = _array(given)
+    first = array.ndim == 3 and array.shape[0] in CHANNELS and array.shape[2] not in CHANNELS
+    return np.moveaxis(array, 0, 2) if first else array
+
+
+def _samples_first(given: Tensor | npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a sound's array, of a tensor with channels first too."""
+    array = _array(given)
+    return array.T if isinstance(given, Tensor) and array.ndim == 2 and array.shape[0] < array.shape[1] else array
+
+
+def _array(given: object) -> npt.NDArray[Any]:
+    return np.asarray(read(given))
+
+
 def _read(subject: str, path: str | os.PathLike[str]) -> bytes:
+    if is_address(path):
+        return fetched(os.fspath(path))
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -203,11 +266,14 @@ def _of_array(array: npt.NDArray[Any]) -> Image.Image:
     if array.dtype.kind == "f":
         if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
             raise BadInput("picture: an array of floats must be from 0 to 1, given others; divide bytes by 255")
-        array = (array * 255).round().astype(np.uint8)
+        array = (array * 255).round()
     if array.dtype == bool:
         array = array.astype(np.uint8) * 255
-    if array.dtype != np.uint8:
-        raise BadInput(f"picture: an array must be of uint8 or floats, given {array.dtype}")
+    if array.dtype.kind not in "uif":
+        raise BadInput(f"picture: an array must be of whole numbers or floats, given {array.dtype}")
+    if array.min() < 0 or array.max() > 255:
+        raise BadInput("picture: an array of whole numbers must be from 0 to 255, given others")
+    array = array.astype(np.uint8)
     return Image.fromarray(array if shape[2] > 1 else array.reshape(shape[:2]))
 
 
@@ -237,13 +303,15 @@ def _kind(given: object) -> str:
 def encode_either(given: object) -> Encoded:
     """Return a picture or a text as it is sent to one of two models that are compared. Raises BadInput.
 
-    A string is a text unless it names a file.
+    A string is a text unless it names a file, or is an address.
     """
     return encode_text(given) if isinstance(given, str) and not names_file(given) else encode_picture(given)
 
 
 def names_file(path: str) -> bool:
-    """Return whether a string is the path of a file."""
+    """Return whether a string is the path or the address of a file."""
+    if is_address(path):
+        return True
     try:
         return Path(path).is_file()
     except (OSError, ValueError):  # longer than any path, or no path

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from regard.attention import AttentionOptions, Method
 from regard.errors import BadInput
 from regard.maps import Json
+from regard.options import AttentionOptions, Method
 from regard.table import as_html
 
 COMPARING = ("relevance", "libra", "integrated")

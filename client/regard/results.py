@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from PIL import Image
+from typing_extensions import Unpack
 
-from regard.attention import Attention, AttentionOptions, Method, PictureOptions
+from regard.attention import Attention
 from regard.errors import BadInput, RegardError
 from regard.figures import Figure
 from regard.inline import document
 from regard.inputs import Encoded
 from regard.layouts import alone
-from regard.maps import Array, Evaluation, Json, Map
+from regard.looking import Looking
+from regard.maps import Json
 from regard.models import Description
-from regard.overlays import OPACITY, Ground
+from regard.options import AttentionOptions, Method, PictureOptions
 from regard.reading import read_attention
 from regard.showing import as_png, bundle, checked_path, data_url, opened, upright
-from regard.table import Table, table_of
 
 R = TypeVar("R", bound="Result")
 
@@ -60,7 +60,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Looking):
     """The answer to one input.
 
     In a notebook it shows itself: the answer, what was sent, and what the model looked at.
@@ -80,119 +80,39 @@ class Result:
         """
         return self.asked.id
 
-    def look(self, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention:
-        """Return what the model looked at for this answer.
-
-        Without `method` it is the one that measured best on this model where that is known. The input is not sent again
-        while the service keeps it. Raises `Refused` for what the model cannot show.
-        """
+    def _look(self, method: Method | None, options: Json) -> Attention:
         return self._client("look").look(self, method, **options)
-
-    def maps(self, method: Method = "raw", **options: Unpack[AttentionOptions]) -> Sequence[Map]:
-        """Return the maps of a method, whose values are (heads, queries, keys); of `raw` those of the last layer."""
-        return self.look(method, **options).maps
-
-    def heat(
-        self,
-        method: Method | None = None,
-        *,
-        map: int | None = None,  # noqa: A002 # the word of the interface
-        head: int | None = None,
-        row: int | None = None,
-        object: int | None = None,  # noqa: A002 # as above
-        smooth: bool = True,
-        upright: bool = True,
-        outside: float = np.nan,
-        scale: bool = False,
-        **options: Unpack[AttentionOptions],
-    ) -> Array:
-        """Return what the model looked at as heat over the picture: (height, width), as large as it was sent.
-
-        `Attention.heat` says what each word means. Of a detector it is the surest object's, if none is chosen by
-        `object`, `row`, `kind`, `queries` or `target`.
-        """
-        found = self.look(method, **self._of_heat(method, object, row, options))
-        return found.heat(map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, scale=scale)
-
-    def overlay(
-        self,
-        method: Method | None = None,
-        *,
-        map: int | None = None,  # noqa: A002 # as above
-        head: int | None = None,
-        row: int | None = None,
-        object: int | None = None,  # noqa: A002 # as above
-        smooth: bool = True,
-        opacity: float = OPACITY,
-        ground: Ground = "grey",
-        **options: Unpack[AttentionOptions],
-    ) -> Image.Image:
-        """Return the picture that was sent, upright, under one map's heat: a Pillow image.
-
-        `Attention.overlay` says what each word means, `heat` which object of a detector is shown. `image` is what the
-        service draws, with a panel for each of several rows.
-        """
-        found = self.look(method, **self._of_heat(method, object, row, options))
-        return found.overlay(
-            _picture_of(self, "overlay"), map=map, head=head, row=row, smooth=smooth, opacity=opacity, ground=ground
-        )
-
-    def _of_heat(
-        self,
-        method: Method | None,
-        object: int | None,  # noqa: A002 # as above
-        row: int | None,
-        options: AttentionOptions,
-    ) -> AttentionOptions:
-        """Return the options by which the map that becomes heat is asked for."""
-        if object is not None:
-            raise BadInput("object: must be of a detector's answer, given another")
-        return options
 
     def _drawn_by(self, options: Json) -> Method | None:
         """Return the method of a figure with these options; None for the model's usual one."""
         return None
 
-    def table(
-        self,
-        *methods: Method,
-        map: int | None = None,  # noqa: A002 # as above
-        head: int | None = None,
-        row: int | None = None,
-        **options: Unpack[AttentionOptions],
-    ) -> Table:
-        """Return a row for each token or patch, with its share by each method; print it, or take `.to_pandas()`.
+    def _picture(self) -> Image.Image:
+        """Return the picture that was sent, upright. Raises BadInput if none was."""
+        if self.asked.given.picture is None:
+            raise BadInput("overlay: must be of a picture, given an answer to another input; take figure() or table()")
+        return upright(self.asked.given.picture)
 
-        Without a method, it is the model's usual one. `map`, `head` and `row` choose: without them the first map of the
-        last kind, the mean of heads, and all rows. Raises BadInput if methods have other rows or columns.
-        """
-        looks = [self.look(method, **options) for method in methods or (None,)]
-        return table_of({look.method: look for look in looks}, map=map, head=head, row=row)
-
-    def figure(self, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Figure:
-        """Return what the model looked at as a figure for a paper; without a method as `image` draws it.
-
-        Pictures are under heat, tokens on their colours or in matrices; graphs and sounds are as the service draws
-        them. In a notebook it shows itself; `save` writes it, and `plot` draws it on axes of matplotlib.
-        """
+    def _figure(self, method: Method | None, options: Json) -> Figure:
         if self.asked.given.picture is None and self.asked.given.text is None:
-            return alone(self.image(method, **options))
-        look = self.look(method or self._drawn_by(options), **options)
-        return look.figure(None if self.asked.given.picture is None else _picture_of(self, "figure"))
+            return alone(self._image(method, options))
+        look = self._look(method or self._drawn_by(options), options)
+        return look.figure(None if self.asked.given.picture is None else self._picture())
 
-    def plot(self, method: Method | None = None, *, ax: Any = None, **options: Unpack[AttentionOptions]) -> Any:  # noqa: ANN401 # matplotlib's
-        """Draw that figure on axes of matplotlib, or on a figure of its own, and return the axes.
-
-        Raises NotInstalled without matplotlib.
-        """
-        return self.figure(method, **options).plot(ax)
-
-    def image(self, method: Method | None = None, **options: Unpack[PictureOptions]) -> Image.Image:
-        """Return what the model looked at as the service draws it: over the picture, or as a matrix of tokens.
-
-        `options` are those of `look`, and those of drawing.
-        """
+    def _image(self, method: Method | None, options: Json) -> Image.Image:
         return opened(self._client("image").png(self, method, **options))
+
+    def _of_heat(
+        self,
+        method: Method | None,
+        object: int | None,  # noqa: A002 # the word of the interface
+        row: int | None,
+        options: Json,
+    ) -> Json:
+        """Return the options by which the map that becomes heat is asked for."""
+        if object is not None:
+            raise BadInput("object: must be of a detector's answer, given another")
+        return options
 
     def _client(self, verb: str) -> Asker:
         """Return who asks again. Raises BadInput if the answer has lost it, or never had one."""
@@ -203,14 +123,6 @@ class Result:
             )
         return self.asked.client
 
-    def curves(self, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Evaluation:
-        """Return how the score falls and rises as what the map calls important is taken away, and put back."""
-        options.setdefault("evaluate", ["deletion", "insertion"])
-        found = self.look(method, **options).evaluation
-        if found is None:
-            raise BadInput("curves: this service answered none")
-        return found
-
     def bertviz(self) -> dict[str, Any]:
         """Return keywords for BertViz: `head_view(**answer.bertviz())` or `model_view(**answer.bertviz())`.
 
@@ -219,13 +131,7 @@ class Result:
         """
         return self.look("raw", layers="all", heads="all", queries="all").bertviz()
 
-    def save(self, path: str | Path, method: Method | None = None, **options: Unpack[PictureOptions]) -> None:
-        """Write what the model looked at, by a method or its usual one, in the form that the path ends in.
-
-        `.html` is what a notebook shows, in one file that needs no network; `.png` what the service draws; `.svg` and
-        `.pdf` (which needs matplotlib) the figure. `options` are those of `look`, of `.png` also those of `image`.
-        Raises BadInput for another ending, and where no file can be written.
-        """
+    def _save(self, path: str | Path, method: Method | None, options: Json) -> None:
         to = checked_path(path, SAVED)
         try:
             SAVED[to.suffix.lower()](self, to, method, options)
@@ -256,13 +162,6 @@ class Result:
 @dataclass(frozen=True, eq=False)
 class Look(Result):
     """What a model looked at, without its prediction (`Model.attention`)."""
-
-
-def _picture_of(result: Result, verb: str) -> Image.Image:
-    """Return the picture that was sent, upright. Raises BadInput if none was."""
-    if result.asked.given.picture is None:
-        raise BadInput(f"{verb}: must be of a picture, given an answer to another input; take figure() or table()")
-    return upright(result.asked.given.picture)
 
 
 def read_result(kind: type[R], json: Json, asked: Asked) -> R:

@@ -2,14 +2,18 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 
 import pytest
+import regard
 
+from tests.clients.environments import CLIENTS, FLOORS
 from tests.conftest import ROOT
 
 FIVE_LINES = """
@@ -51,9 +55,20 @@ def test_it_needs_what_it_says_and_nothing_of_the_service(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = (one for one in archive.namelist() if one.endswith("dist-info/METADATA"))
     metadata = Parser().parsestr(archive.read(name).decode())
-    needed = {one.partition(">")[0] for one in metadata.get_all("Requires-Dist") if "extra ==" not in one}
-    assert needed == {"httpx", "anyio", "numpy", "pillow"}
+    needed = {re.sub("[^a-z].*", "", one) for one in metadata.get_all("Requires-Dist") if "extra" not in one}
+    assert needed == {"httpx", "anyio", "numpy", "pillow", "typing"}
     assert metadata["Name"] == "regard-client"
+    assert metadata["Version"] == regard.__version__
+
+
+def test_the_floors_are_those_that_ran():
+    project = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]
+    floors = {re.match(r"[a-z_]+", one)[0]: one.partition(">=")[2].split(".") for one in project["dependencies"]}
+    ran = {name: version.split(".") for name, _, version in (one.partition("==") for one in FLOORS)}
+    assert floors.keys() == ran.keys()
+    for name, floor in floors.items():
+        assert floor + ["0"] * (len(ran[name]) - len(floor)) == ran[name], f"{name}: make conformance runs the floor"
+    assert project["requires-python"] == f">={CLIENTS['regard-lowest'].python}"
 
 
 def test_five_lines_answer_from_it(wheel, address, tmp_path):

@@ -28,4 +28,4 @@ def test_every_call_of_a_client_is_answered(name, service):
 
 
 def test_every_client_has_an_example():
-    assert {example.client for example in examples()} == CLIENTS.keys()
+    assert {example.client for example in examples()} == {name for name in CLIENTS if not CLIENTS[name].is_ours}

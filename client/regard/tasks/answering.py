@@ -18,7 +18,7 @@ class AnswerOptions(CommonOptions, total=False):
     stride: int
     """How many tokens a window of a long context shares with the one before (128, or half of a smaller one)."""
     impossible: bool
-    """Whether there may be no answer: an empty one, with a score of its own."""
+    """Whether there may be no answer: an empty one, with a score of its own (False)."""
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ class ClassifyOptions(TextOptions, total=False):
     """What `classify` takes."""
 
     top_k: int
+    """How many classes, best first (5; all of `labels`)."""
     labels: Sequence[str]
-    """Zero-shot: labels to choose from, of models that say whether a text entails another, or compare pictures with
-    texts."""
+    """Zero-shot: labels to choose from, of models of entailment, or that compare pictures with texts (the model's)."""
     template: str
-    """The sentence of a label, which stands for {}: `This example is {}.`, of pictures `This is a photo of {}.`"""
+    """The sentence of a label, which stands for {} ("This example is {}.", of pictures "This is a photo of {}.")."""
     multi_label: bool
-    """Each label for itself, rather than one of them."""
+    """Each label for itself, rather than one of them (False)."""
 
 
 @dataclass(frozen=True)

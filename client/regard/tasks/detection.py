@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.attention import AttentionOptions, Method
 from regard.errors import BadInput
 from regard.maps import Json
 from regard.objects import Detected, read_detected
+from regard.options import Method
 from regard.results import Result
 from regard.tasks.task import CommonOptions, Task
 
@@ -18,7 +18,7 @@ class DetectOptions(CommonOptions, total=False):
     """What `detect` takes."""
 
     threshold: float
-    """The probability from which an object counts as found, 0 to 1; the model's own by default."""
+    """The probability from which an object counts as found, 0 to 1 (the model's own)."""
     top_k: int
     """How many objects at most, surest first (100)."""
 
@@ -34,8 +34,8 @@ class Detection(Result):
         method: Method | None,
         object: int | None,  # noqa: A002 # the word of the interface
         row: int | None,
-        options: AttentionOptions,
-    ) -> AttentionOptions:
+        options: Json,
+    ) -> Json:
         """Return options that ask for one object. Raises BadInput if none was found, or none has this number."""
         if object is None and (row is not None or options.keys() & {"kind", "queries", "target"}):
             return options

@@ -16,23 +16,23 @@ class CutOptions(CommonOptions, total=False):
     """What is asked of vectors, wherever they are made."""
 
     dimensions: int
-    """The first numbers of a vector alone, which is of length one then unless `normalize` is false."""
+    """The first numbers of a vector alone, which is of length one then unless `normalize` is false (all)."""
 
 
 class CompareOptions(CutOptions, TextOptions, total=False):
     """What `similarity` takes."""
 
     prompt_name: str
-    """Which of the model's prompts is put before every text."""
+    """Which of the model's prompts is put before every text (the model's default)."""
     prompt: str
-    """What is put before every text, in place of the model's prompt."""
+    """What is put before every text, in place of the model's prompt (the model's)."""
 
 
 class EmbedOptions(CompareOptions, total=False):
     """What `embed` takes. Prompts and `truncate` are of texts."""
 
     normalize: bool
-    """Divide each vector by its length."""
+    """Divide each vector by its length (as the model was made; True with `dimensions`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ class FillMaskOptions(TextOptions, total=False):
     """What `fill_mask` takes."""
 
     top_k: int
+    """How many candidates for every mask, best first (5)."""
 
 
 @dataclass(frozen=True)

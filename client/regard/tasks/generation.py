@@ -14,28 +14,39 @@ class GenerateOptions(CommonOptions, total=False):
     """What `generate` and `stream` take."""
 
     max_new_tokens: int
+    """How many tokens are written at most (the model's)."""
     num_beams: int
+    """Hypotheses of a beam search; 1 takes the likeliest token each time (the model's)."""
     length_penalty: float
+    """Scores are divided by length to this power (the model's)."""
     temperature: float
+    """Divides the logits before a token is drawn; 0 takes the likeliest (the model's)."""
     top_k: int
+    """Draws among this number of the likeliest tokens (the model's)."""
     top_p: float
+    """Draws among the likeliest tokens that have this probability together (the model's)."""
     min_p: float
+    """Draws tokens that have at least this part of the likeliest one's probability (the model's)."""
     typical_p: float
+    """Draws typical tokens that have this probability together (the model's)."""
     seed: int
+    """The same seed draws the same tokens (another each time)."""
     repetition_penalty: float
+    """Above 1, tokens that came already become less likely (the model's)."""
     no_repeat_ngram_size: int
+    """Sequences of this number of tokens come once (the model's)."""
     bad_words: Sequence[str | Sequence[int]]
-    """Words, or lists of tokens, that are never written."""
+    """Words, or lists of tokens, that are never written (the model's)."""
     stop: str | Sequence[str]
-    """Up to four strings: a text ends before the first of them."""
+    """Up to four strings: a text ends before the first of them (none)."""
     num_return_sequences: int
-    """How many texts are answered: those behind the first are its `others`."""
+    """How many texts are answered: those behind the first are its `others` (1)."""
     alternatives: int
-    """How many of the likeliest tokens are answered for each place."""
+    """How many of the likeliest tokens are answered for each place (0)."""
     source_language: str
-    """Of models of several languages: that of the text."""
+    """Of models of several languages: that of the text (the model's)."""
     target_language: str
-    """Of models of several languages: that of the answer."""
+    """Of models of several languages: that of the answer (the model's)."""
 
 
 @dataclass(frozen=True)

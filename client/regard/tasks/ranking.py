@@ -12,9 +12,9 @@ class RerankOptions(WindowOptions, total=False):
     """What `rerank` takes. A query is never cut off."""
 
     top_k: int
-    """How many texts are answered, best first; all by default."""
+    """How many texts are answered, best first (all)."""
     raw_scores: bool
-    """Answer logits, rather than scores as the model was trained for."""
+    """Answer logits, rather than scores as the model was trained for (False)."""
 
 
 @dataclass(frozen=True, eq=False)

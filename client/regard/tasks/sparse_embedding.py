@@ -15,11 +15,11 @@ class SparseOptions(TextOptions, total=False):
     """What `embed_sparse` takes."""
 
     top_k: int
-    """How many words, heaviest first; all by default."""
+    """How many words, heaviest first (all)."""
     prompt_name: str
-    """Which of the model's prompts is put before every text."""
+    """Which of the model's prompts is put before every text (the model's default)."""
     prompt: str
-    """What is put before every text, in place of the model's prompt."""
+    """What is put before every text, in place of the model's prompt (the model's)."""
 
 
 @dataclass(frozen=True)

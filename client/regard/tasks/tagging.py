@@ -13,9 +13,9 @@ class TagOptions(WindowOptions, total=False):
     """What `tag` takes."""
 
     aggregate: Literal["none", "simple", "first", "average", "max"]
-    """How tokens become entities (simple)."""
+    """How tokens become entities ("simple")."""
     ignore: Sequence[str]
-    """Labels that are no entity (O)."""
+    """Labels that are no entity (["O"])."""
 
 
 @dataclass(frozen=True)

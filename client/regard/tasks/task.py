@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict
 
-from regard.attention import AskedAttention, Method
 from regard.maps import Json
 from regard.models import Description
+from regard.options import AskedAttention, Method
 from regard.results import Look, R
 
 
@@ -37,24 +37,25 @@ class CommonOptions(TypedDict, total=False):
     """What every endpoint takes."""
 
     attention: Method | AskedAttention
-    """Attention that comes with the answer: a method, or a method and options."""
+    """Attention that comes with the answer: a method, or {"method": "raw", "layers": "all"} (none)."""
     priority: Literal["interactive", "batch"]
+    """"batch" lets others go first ("interactive")."""
 
 
 class TextOptions(CommonOptions, total=False):
     """What endpoints take that read a text whole."""
 
     truncate: bool
-    """Cut a text that is too long, which is refused otherwise."""
+    """Cut a text that is too long, which is refused otherwise (False)."""
 
 
 class WindowOptions(TextOptions, total=False):
     """What endpoints take that can read a long text in windows."""
 
     overflow: Literal["window"]
-    """Read a text that is too long in overlapping windows."""
+    """Read a text that is too long in overlapping windows (refused)."""
     stride: int
-    """How many tokens a window has in common with the one before."""
+    """How many tokens a window shares with the one before (128, or half of a smaller one)."""
 
 
 ATTENTION = Task("attention", Look)

@@ -27,20 +27,27 @@ class TranscribeOptions(CommonOptions, total=False):
     """What `transcribe` takes."""
 
     language: str
-    """That is spoken, such as `en`; found by default."""
+    """That is spoken, such as "en" (found by the model)."""
     task: Literal["transcribe", "translate"]
-    """`translate`: into English."""
+    """"translate": into English ("transcribe")."""
     timestamps: Literal["none", "word", "segment"]
-    """What is answered with the seconds in which it was heard."""
+    """What is answered with the seconds in which it was heard ("none")."""
     prompt: str
-    """Text as if heard before: names, and a style."""
+    """Text as if heard before: names, and a style (none)."""
     temperature: float
+    """Divides the logits before a token is drawn (0, and more where a text repeats itself or is unlikely)."""
     num_beams: int
+    """Hypotheses of a beam search (the model's)."""
     seed: int
+    """The same seed draws the same tokens (another each time)."""
     condition_on_previous_text: bool
+    """Whether each window is heard as what follows the one before (the model's)."""
     compression_ratio_threshold: float | None
+    """A text that packs better repeats itself, and is heard again; None: never (the model's)."""
     logprob_threshold: float | None
+    """A text whose tokens are less likely on average is heard again; None: never (the model's)."""
     no_speech_threshold: float | None
+    """A window that is silence with this probability, and unlikely, is left out; None: never (the model's)."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ CLASSES = (
 
 def test_it_calls_every_method():
     text = EXAMPLE.read_text()
-    names = {name for one in CLASSES for name in vars(one) if not name.startswith("_")}
+    names = {name for one in CLASSES for name in dir(one) if not name.startswith("_")}
     methods = {name for name in names if any(inspect.isroutine(getattr(one, name, None)) for one in CLASSES)}
     assert len(methods) > 20
     assert [name for name in sorted(methods) if not re.search(rf"\.{name}\(", text)] == []

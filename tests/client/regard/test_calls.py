@@ -69,7 +69,7 @@ def test_a_refusal_of_a_batch_counts_all_inputs():
     for error in (regard.Busy(regard.Problem(429, "Busy", "queue: is full")), regard.TimedOut("no answer")):
         with pytest.raises(type(error)) as caught, calls.placed(6, [Encoded(text="a")] * 3):
             raise error
-        assert caught.value.__notes__ == ["the request held inputs[6:9]"]
+        assert str(caught.value).startswith("inputs[6:9]: ")
 
 
 def test_attention_is_always_exact_and_has_its_method():
@@ -256,7 +256,10 @@ def test_another_input_is_given_as_the_model_takes_it_or_as_its_answer(tmp_path)
     assert calls.stored_attention(result(), two).query["against"] == '[{"text": "a text"}, {"id": "1"}]'
     assert calls.against(MODEL, {"against": {"label": "7"}, "digits": 3}) == {"against": {"label": "7"}, "digits": 3}
     assert calls.against(MODEL, {"digits": 3}) == {"digits": 3}
-    for wrong, words in ((5, "picture: must be a path, bytes"), (str(tmp_path / "rde.png"), "cannot be read")):
+    for wrong, words in (
+        (5, "picture: must be a path, an address, bytes"),
+        (str(tmp_path / "rde.png"), "cannot be read"),
+    ):
         with pytest.raises(regard.BadInput, match=words):
             calls.against(pictures, {"against": wrong})
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import regard
 from PIL import Image
-from regard import child, command
+from regard import child, command, questions
 
 from tests.client.conftest import SEVEN, answer, data_of, described, detected, detector, filed, mapped, told
 from tests.conftest import ROOT
@@ -21,7 +21,7 @@ from tests.samples.changed_artifacts import edit
 from tests.samples.in_process import in_process
 from tests.samples.ports import free_port
 
-VERBS = ("serve", "export", "models", "look", "page", "transcribe")
+VERBS = ("serve", "export", "models", "look", "page", "classify", "embed", "generate", "transcribe")
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +53,10 @@ def test_the_verbs_are_listed(capsys):
     assert all(re.search(rf"^    {verb}\s", said, re.MULTILINE) for verb in VERBS)
     assert run(capsys) == (2, said, ""), "without a verb it says which there are"
     assert run(capsys, "lok")[0] == 2
+
+
+def test_it_says_its_version(capsys):
+    assert run(capsys, "--version") == (0, f"regard {regard.__version__}\n", "")
 
 
 def test_help_on_export_is_the_exporters_own(capfd):
@@ -109,11 +113,11 @@ def test_a_picture_is_looked_at(capsys, address, tmp_path):
 def test_a_text_is_looked_at(capsys, address, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_URL", address)
     monkeypatch.chdir(tmp_path)
-    status, said, _ = run(capsys, "look", "3/23/21")
+    status, said, _ = run(capsys, "look", "--text", "3/23/21")
     assert (status, said) == (0, "dates: 2021-03-23\nwrote regard.png\n")
     assert (tmp_path / "regard.png").exists()
-    assert run(capsys, "look", "3/23/21", "--to", "a.html")[0] == 0
-    status, said, _ = run(capsys, "page", "3/23/21", "--model", "dates")
+    assert run(capsys, "look", "23 mar 2021", "--to", "a.html")[0] == 0
+    status, said, _ = run(capsys, "page", "--text", "3/23/21", "--model", "dates")
     assert (status, said) == (0, "dates: 2021-03-23\nwrote look.html\n")
     for name in ("a.html", "look.html"):
         assert "2021-03-23" in (tmp_path / name).read_text()
@@ -186,7 +190,7 @@ def test_texts_are_ranked_and_the_best_is_looked_at(capsys, tmp_path):
 
 
 def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "can_show", lambda: True)
+    monkeypatch.setattr(questions, "can_show", lambda: True)
     monkeypatch.setenv("COLORTERM", "truecolor")
     _, said, _ = run(capsys, "look", str(SEVEN), "--url", address, "--to", str(tmp_path / "a.png"))
     assert "▀" in said
@@ -196,7 +200,7 @@ def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, 
     ("words", "said"),
     [
         (["models", "--url", "http://127.0.0.1:1"], "nothing answers there"),
-        (["look", "3/23/21", "--model", "digts"], "digits"),
+        (["look", "23 mar 2021", "--model", "digts"], "model: there is none named 'digts'; there are"),
         (["look", str(SEVEN), "--to", "a.gif"], "--to: must end in .png or .html"),
         (["look", str(SEVEN), "--to", "none/a.png"], "--to: must be in a folder that exists"),
         (["page", str(SEVEN), "--to", "a.png"], "--to: must end in .html"),
@@ -205,7 +209,11 @@ def test_in_a_terminal_that_can_the_picture_is_shown(capsys, address, tmp_path, 
         (["look", "none.png"], "FILE: must be a picture's file that exists, given 'none.png'"),
         (["page", "none.JPG", "--model", "digits", "--to", "a.html"], "FILE: must be a picture's file"),
         (["look", "no picture", "--model", "digits"], "picture: "),
-        (["look", 400 * "x", "--model", "digits"], "File name too long"),
+        (["look", 400 * "x", "--model", "digits"], "is no file that exists; --text says that it is a text"),
+        (["look", "nofile"], "FILE: 'nofile' is no file that exists; --text says that it is a text"),
+        (["look", "some/folder"], "FILE: 'some/folder' is no file that exists"),
+        (["look", "/tmp/no such file"], "FILE: '/tmp/no such file' is no file that exists"),
+        (["generate", "."], "FILE: must be a folder with files that the model takes, given '.'"),
         (["look", str(SEVEN), "--model", "dates"], "--model: must be one that takes pictures, given 'dates'; left out"),
         (["page", str(SEVEN), "--model", "dates"], "--model: must be one that takes pictures, given 'dates'; left out"),
         (["look", str(SEVEN), "--to", "a.html", "--target", "zebra"], "target"),
@@ -258,16 +266,8 @@ def test_letters_that_the_output_has_not_are_replaced():
 
 def test_a_file_that_cannot_be_written_is_one_line(capsys, address, tmp_path):
     (tmp_path / "a.html").mkdir()
-    status, _, error = run(capsys, "page", "3/23/21", "--url", address, "--to", str(tmp_path / "a.html"))
+    status, _, error = run(capsys, "page", "--text", "3/23/21", "--url", address, "--to", str(tmp_path / "a.html"))
     assert (status, error) == (1, "--to: cannot be written: Is a directory\n")
-
-
-def test_the_first_model_of_a_kind_is_found():
-    class Described:
-        sort = "text"
-
-    with pytest.raises(regard.BadInput, match="no model that takes pictures"):
-        command._first([Described()], "image")
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@ import io
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
-from regard import BadInput
-from regard.inputs import encode, encode_picture, encode_text
+from regard import BadInput, fetching
+from regard.inputs import encode, encode_picture, encode_text, is_one
 
-from tests.client.conftest import SEVEN
+from tests.client.conftest import SEVEN, answer, told
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
 
@@ -69,12 +70,69 @@ def test_an_image_is_sent_upright():
         (PIXELS[..., 0], PIXELS[..., 0]),
         (PIXELS / 255, PIXELS),
         ((PIXELS / 255).astype(np.float16), PIXELS),
+        (PIXELS.astype(np.int64), PIXELS),
         (PIXELS[..., 0] > 99, (PIXELS[..., 0] > 99) * 255),
         (np.dstack([PIXELS, PIXELS[..., 0]]), np.dstack([PIXELS, PIXELS[..., 0]])),
     ],
 )
 def test_arrays_are_bytes_or_floats_from_0_to_1(array, wanted):
     np.testing.assert_allclose(pixels(encode_picture(array)), wanted, atol=0 if array.dtype != np.float16 else 1)
+
+
+TENSOR = torch.from_numpy(PIXELS.copy()).permute(2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [
+        (TENSOR, 0),
+        (TENSOR.permute(1, 2, 0), 0),
+        ((TENSOR / 255).requires_grad_(), 0),
+        ((TENSOR / 255).bfloat16(), 1),
+    ],
+)
+def test_a_tensor_is_a_picture_with_its_channels_first_or_last(given, most):
+    np.testing.assert_allclose(pixels(encode_picture(given)), PIXELS, atol=most)
+
+
+def test_a_file_that_is_open_is_read(tmp_path):
+    with SEVEN.open("rb") as file:
+        assert encode(file, "image").picture == SEVEN.read_bytes()
+    assert encode(io.BytesIO(b"RIFF"), "sound").sound == b"RIFF"
+    assert encode(io.BytesIO(b'{"nodes": [0], "edges": []}'), "graph").graph == {"nodes": [0], "edges": []}
+    assert is_one(io.BytesIO())
+    assert is_one(TENSOR)
+    assert not is_one(TENSOR[None])
+
+
+def test_a_sound_may_be_a_tensor_with_its_channels_first():
+    samples = np.array([[0, 1, 2, 3], [4, 5, 6, 7]], np.int16)
+    assert encode((torch.from_numpy(samples), 8000), "sound").sound == encode((samples.T, 8000), "sound").sound
+
+
+def test_an_address_is_downloaded_within_a_limit(monkeypatch):
+    with told(answer(200, SEVEN.read_bytes(), "image/png")) as (url, asked):
+        found = encode(f"{url}/seven.png", "image")
+        assert encode(f"{url}/seven.png", "text").text == f"{url}/seven.png", "to a model of texts it is one"
+        assert encode(f"{url}/seven.png", "either").picture == found.picture
+    assert (found.picture, found.name) == (SEVEN.read_bytes(), f"{url}/seven.png")
+    assert len(asked) == 2
+    monkeypatch.setattr(fetching, "MOST_BYTES", 100)
+    for answered, said in (
+        (answer(200, b"x" * 101), "at most 100 bytes"),
+        (answer(404), "404"),
+        (b"", "RemoteProtocol"),
+    ):
+        with told(answered) as (url, _), pytest.raises(BadInput, match=f"{url}/a.png: .*{said}"):
+            encode(f"{url}/a.png", "image")
+
+
+def test_what_is_wrong_with_a_file_is_said_with_its_name(tmp_path):
+    (tmp_path / "a.png").write_text("no picture")
+    for given in (tmp_path / "a.png", str(tmp_path / "a.png")):
+        with pytest.raises(BadInput, match=f"^{tmp_path}/a.png: picture: must be an image") as caught:
+            encode(given, "image")
+    assert str(caught.value).count("a.png") == 1
 
 
 def cut_off():
@@ -99,7 +157,11 @@ def cut_off():
         (np.zeros(3), "given (3,)"),
         (np.full((2, 2), 255.0), "floats must be from 0 to 1"),
         (np.full((2, 2), np.nan), "floats must be from 0 to 1"),
-        (np.zeros((2, 2), np.int64), "uint8 or floats, given int64"),
+        (np.full((2, 2), 256), "whole numbers must be from 0 to 255"),
+        (np.full((2, 2), -1, np.int8), "whole numbers must be from 0 to 255"),
+        (np.zeros((2, 2), complex), "whole numbers or floats, given complex128"),
+        (io.StringIO("text"), 'file: must be open for bytes (open(path, "rb")), given one of str'),
+        (torch.full((3, 2, 2), 2.0), "floats must be from 0 to 1"),
         (SEVEN.read_bytes()[:40], "picture: "),
         (Image.new("L", (4, 4)).crop((2, 2, 2, 3)), "picture: must have pixels, given 0 x 1"),
         (Image.new("La", (2, 2)), "picture: cannot be read"),

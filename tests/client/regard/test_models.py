@@ -1,7 +1,7 @@
 import pytest
 from regard import BadInput
 from regard.models import read_description
-from regard.service import with_method
+from regard.plans import with_method
 
 from tests.client.conftest import ENCODER, described, detector
 

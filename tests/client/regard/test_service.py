@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +62,29 @@ def test_a_model_that_is_not_there(service):
     with pytest.raises(regard.NotFound, match="digits") as caught:
         service["digts"]
     assert caught.value.status == 404
-    assert "service.models()" in str(caught.value)
+    assert "there is none named 'digts'; there are digits, dates" in str(caught.value)
+    with pytest.raises(regard.NotFound, match="none named 'mein ViT ü'; there are digits, dates"):
+        service.model("mein ViT ü")
+
+
+def test_a_model_is_typed_by_the_class_of_its_answers(service):
+    assert service.model("digits", regard.Classification)(SEVEN).labels[0].label == "7"
+    with pytest.raises(regard.BadInput, match="answers: must be Classification for 'digits', given Generation"):
+        service.model("digits", regard.Generation)
+
+
+def test_a_refusal_says_what_was_given_and_of_which_file(digits, tmp_path):
+    with pytest.raises(regard.InputRefused, match=r"method: .*given 'rolout'") as caught:
+        digits.classify(SEVEN, attention="rolout")
+    assert "/docs has every option" in str(caught.value)
+    blank = tmp_path / "blank.png"
+    Image.new("L", (50, 50), 255).save(blank)
+    with pytest.raises(regard.InputRefused, match=f"^{blank}: image: ") as caught:
+        digits.classify(blank)
+    assert caught.value.about == str(blank)
+    assert "/docs" not in str(caught.value), "which has nothing about a picture"
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert str(copied) == str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a?b", "a#b", 3])
@@ -107,7 +130,7 @@ def test_what_is_wrong_in_a_batch_is_named_by_its_place_among_all(dates, asked):
         dates.generate_batch([*good[:-1], long, DATE])
     with pytest.raises(regard.InputRefused, match="input: ") as caught:
         dates.generate_batch([*good[:most], long])
-    assert caught.value.__notes__ == [f"the request held inputs[{most}:{most + 1}]"], "alone, it has no number"
+    assert str(caught.value).startswith(f"inputs[{most}:{most + 1}]: input: "), "alone, it has no number"
     asked.clear()
     with pytest.raises(regard.BadInput, match=rf"inputs\[{most + 1}\]: text: must be a string"):
         dates.generate_batch([*good[:-1], 3])

@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 import regard
 from regard import transport
@@ -20,6 +21,7 @@ from tests.samples.api_keys import line
 from tests.samples.in_process import in_process
 
 MODELS = json.dumps({"models": []}).encode()
+WRITES = {"task": "text-generation", "inputs": {}, "endpoints": ["generate"]}
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(transport, "FIRST_PAUSE", 0.02)
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("status", [408, 429, 503])
 def test_a_refusal_is_retried_when_the_service_says(status):
     with told(problem(status, retry_after="0.3"), problem(status, retry_after="0"), answer(200, MODELS)) as (
         url,
@@ -73,7 +75,7 @@ def test_a_kept_connection_that_closes_is_tried_once_more():
         regard.connect(url).models()
         assert len(asked) == 3
     with told((KEPT, b""), b"") as (url, asked):
-        service = regard.connect(url)
+        service = regard.connect(url, retries=0)
         with pytest.raises(regard.NoService, match="the connection broke"):
             service.models()
     assert len(asked) == 3
@@ -87,18 +89,99 @@ def test_a_connection_that_is_kept_after_a_refusal_may_close_too():
 
 
 @pytest.mark.parametrize("broken", [b"", KEPT[:-5]], ids=["nothing came", "the answer broke off"])
-def test_nothing_else_is_sent_twice(broken):
+def test_without_retries_nothing_else_is_sent_twice(broken):
     with (
         told(broken, answer(200, MODELS)) as (url, asked),
         pytest.raises(regard.NoService, match="the connection broke"),
     ):
-        regard.connect(url)
+        regard.connect(url, retries=5)  # which is for what is asked after the first look
     assert len(asked) == 1
     with told((KEPT, KEPT[:-5]), answer(200, MODELS)) as (url, asked):
         service = regard.connect(url)
         with pytest.raises(regard.NoService, match="the connection broke"):
             service.models()
     assert len(asked) == 2
+
+
+@pytest.mark.anyio
+async def test_what_failed_before_an_answer_began_is_sent_again(quick):
+    with told(KEPT, b"", b"", answer(200, MODELS)) as (url, asked):
+        assert regard.connect(url).models() == []
+    assert len(asked) == 4
+    with told(b"", b"", answer(200, MODELS)) as (url, asked):
+        async with regard.AsyncService(url) as service:
+            assert await service.models() == []
+    assert len(asked) == 3
+    with told(b"", b"", answer(200, MODELS)) as (url, asked):
+        with pytest.raises(regard.NoService) as caught:
+            regard.Service(url).with_options(retries=1).models()
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__, "what httpx says is below the line that helps"
+    assert len(asked) == 2
+
+
+def test_a_service_that_is_not_there_yet_is_waited_for(quick):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    service = regard.Service(f"http://127.0.0.1:{port}", retries=20)
+
+    def begin():
+        with socket.create_server(("127.0.0.1", port)) as listener, listener.accept()[0] as one:
+            read(one)
+            one.sendall(answer(200, MODELS))
+
+    later = threading.Timer(0.1, begin)
+    later.start()
+    assert service.models() == []
+    later.join()
+
+
+@pytest.mark.anyio
+async def test_a_call_may_have_a_timeout_and_headers_of_its_own():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        service = regard.Service(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(regard.TimedOut):
+            service.with_options(timeout=0.1).models()
+    given = {"headers": {"X-Team": "a", "X-Run": "1"}}
+    with told(answer(200, MODELS)) as (url, asked):
+        regard.connect(url, **given).with_options(headers={"X-Run": "2"}).models()
+        async with regard.AsyncService(url, **given) as service:
+            await service.with_options(headers={"X-Run": "3"}).models()
+    runs = [re.search(rb"(?i)x-team: a\r\nx-run: (\d)", head)[1] for head in asked]
+    assert runs == [b"1", b"2", b"3"]
+
+
+@pytest.mark.anyio
+async def test_a_client_of_ones_own_sends_and_stays_open():
+    seen = []
+    with told(answer(200, MODELS)) as (url, _):
+        with httpx.Client(event_hooks={"request": [seen.append]}) as own:
+            with regard.connect(url, "known", http=own) as service:
+                service.models()
+            assert not own.is_closed
+        async with httpx.AsyncClient(event_hooks={"response": [keep(seen)]}) as own:
+            async with regard.AsyncService(url, http=own) as service:
+                await service.models()
+            assert not own.is_closed
+        with pytest.raises(regard.BadInput, match=r"http: must be an httpx.AsyncClient, given Client"):
+            regard.AsyncService(url, http=httpx.Client())
+    assert len(seen) == 3
+    assert seen[0].headers["Authorization"] == "Bearer known"
+
+
+def keep(seen):
+    async def hook(response):
+        seen.append(response)
+
+    return hook
+
+
+def test_a_proxy_is_asked_in_place_of_the_service():
+    with told(answer(200, MODELS)) as (url, asked):
+        regard.connect("http://regard.example", proxy=url)
+    assert asked[0].startswith(b"GET http://regard.example/v1/models ")
+    with pytest.raises(regard.BadInput, match="proxy: must be such as httpx can use"):
+        regard.Service("http://regard.example", proxy="ftp://127.0.0.1")
 
 
 TOKEN = b'event: token\ndata: {"index": 0, "token": 5, "text": "2"}\n\n'
@@ -133,7 +216,7 @@ def _hold(listener, kept):
 @pytest.mark.anyio
 async def test_streams_that_hold_every_connection_are_named(holding, monkeypatch):
     monkeypatch.setattr(transport, "MOST_CONNECTIONS", 2)
-    text = described(task="text-generation", inputs={})
+    text = described(**WRITES)
     with regard.Service(holding, timeout=0.3) as service:
         model = regard.Model(service._transport, text)
         streams = [model.stream("x") for _ in range(3)]
@@ -237,11 +320,11 @@ async def test_something_else_answers_there(answered, said):
         with pytest.raises(regard.NoService, match=said):
             regard.connect(url)
         with pytest.raises(regard.NoService, match=said):
-            list(regard.Model(regard.Service(url)._transport, described(task="text-generation", inputs={})).stream("x"))
+            list(regard.Model(regard.Service(url)._transport, described(**WRITES)).stream("x"))
         async with regard.AsyncService(url) as service:
             with pytest.raises(regard.NoService, match=said):
                 await service.models()
-            twin = regard.AsyncModel(service._transport, described(task="text-generation", inputs={}))
+            twin = regard.AsyncModel(service._transport, described(**WRITES))
             with pytest.raises(regard.NoService, match=said):
                 await anext(twin.stream("x"))
     assert len(asked) == 4, "none was sent again"

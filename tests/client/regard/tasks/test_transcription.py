@@ -77,7 +77,7 @@ def test_a_notebook_shows_words_with_their_times_and_plays_the_sound(tmp_path):
     [
         (SOUND, "must be an array with its rate"),
         ((SOUND, "8000"), "rate: of an array must be its samples a second"),
-        (b"", "must be a path, bytes, or an array"),
+        (b"", "must be a path, an address, bytes, a file, or an array"),
         (3, "given int"),
         ("nowhere.wav", "'nowhere.wav' cannot be read: No such file"),
     ],
