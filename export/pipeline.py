@@ -36,6 +36,7 @@ from export.graphs.lowering.int8 import quantize
 from export.graphs.lowering.masks import add_masks
 from export.graphs.lowering.norms import fuse_norms
 from export.graphs.lowering.top_k import with_top_k, without_top_k
+from export.graphs.lowering.turns import fuse_turns
 from export.graphs.maps.attention_graph import attention_graph
 from export.graphs.maps.inside import inside_graph
 from export.graphs.maps.saliency import saliency_graph
@@ -304,6 +305,7 @@ def _trace_graph(
     if precision in QUANTIZED:
         with timed_step(f"  quantize  {name}") as step:
             graph = fuse_step(graph, lowered) if plan.role == "decode" else graph
+            graph = fuse_turns(graph, lowered) if plan.role == "encode" else graph
             graph = fuse_norms(graph, lowered) if plan.role in ("decode", "encode") else graph
             if precision == "int4":
                 step.details.append(f"by blocks of {BLOCK}")
