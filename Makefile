@@ -27,7 +27,7 @@ LOCKED_FOR := cpu/x86_64 cpu/aarch64 gpu/x86_64 export/x86_64 export/aarch64 bui
 LOCKED_PYTHONS := 3.11 3.12 3.13 3.14
 
 .PHONY: help serve models bundled train variants bottleneck quality test lint types pytest slow conformance gpu-test bench \
-  bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation \
+  bench-attention bench-clients bench-peers bench-embedding bench-detection bench-stations bench-generation bench-decoders \
   bench-runtimes bench-maps bench-shapes bench-scale bench-tasks bench-speech bench-labels bench-page bench-gpu gpu-kit gpu-kit-rehearsal families-test families-quick page-test page-firefox soak soak-load soak-fuzz \
   soak-drain soak-kill soak-reload soak-overload soak-leak soak-early soak-faults soak-atheris soak-attacks soak-fair soak-memory audit sbom \
   container-check container-quick container-smoke demo-cluster chart docs wheel model lock lock-check vendor picture screenshots notebooks clean
@@ -152,6 +152,9 @@ bench-stations: .venv/.bench-$(EXTRA) ## where the milliseconds of a light model
 
 bench-generation: .venv/.bench-$(EXTRA) ## regard beside transformers and CTranslate2: translating and continuing texts
 	@$(BIN)/python -m benchmarks.generation $(ARGS)
+
+bench-decoders: .venv/.bench-$(EXTRA) ## the shapes of SmolLM2 and Qwen3 in 8 bits beside CTranslate2 and llama.cpp, which is built here (needs cmake)
+	@$(BIN)/python -m benchmarks.decoders --folder build/decoders $(ARGS)
 
 bench-runtimes: .venv/.bench-$(EXTRA) ## onnxruntime as regard runs it beside PyTorch and OpenVINO, without HTTP
 	@$(BIN)/python -m benchmarks.runtimes $(ARGS)

@@ -66,7 +66,7 @@ class _CausalMask:
         self._b.graph.node[-1].output[0] = found.output
 
     def attend_shared(self, found: Attention, shared: int) -> None:
-        """Append those of an attention of which so many heads share the keys and values (batch, key heads, key, width).
+        """Append those of an attention whose keys and values `shared` heads share (batch, key heads, key, width).
 
         Heads are split in groups (batch, key heads, heads of a group, query, width), so that nothing is repeated.
         """

@@ -140,9 +140,9 @@ def test_a_block_reads_the_keys_from_the_first_in_its_window():
     """A query sees four keys, so that three are read of the block before."""
     found = weights_of_blocks("turned")
     assert [one.shape[-2:] for one in found] == [(10, 10), (10, 13), (10, 13), (10, 13)]
-    for one in found[1:]:
+    for block in found[1:]:
         seen = np.arange(13) - np.arange(10)[:, None]
-        np.testing.assert_array_equal(one[0, 0, 0] > 0, (seen >= 0) & (seen < 4))
+        np.testing.assert_array_equal(block[0, 0, 0] > 0, (seen >= 0) & (seen < 4))
 
 
 def test_keys_that_heads_share_are_not_repeated():
