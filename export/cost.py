@@ -89,7 +89,8 @@ def file_bytes(source: Source, precision: Precision) -> int:
     matrices, tables = _matrices(source, nn.Linear), _matrices(source, nn.Embedding)
     quantized = sum(matrices.values()) if precision in QUANTIZED else 0
     tied = sum(matrices[one] for one in matrices.keys() & tables.keys())  # which are floats as embeddings
-    kept = quantized if source.explained else min(quantized, tied)
+    normed = sum(one.numel() for kind in source.attention for one in source.traced.output_projections(kind))
+    kept = quantized if source.explained else min(quantized, tied + normed)  # norms of floats need these, too
     whole = sum(_numbers(source).values()) - quantized + kept
     return FILE_BYTES_PER_PARAMETER[precision] * whole + round(QUANTIZED.get(precision, 0) * quantized)
 

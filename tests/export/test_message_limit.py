@@ -21,7 +21,7 @@ LARGE = GPTConfig(2000, length=12, width=192, layers=2, heads=2, hidden=400)
 @pytest.fixture
 def limited(monkeypatch):
     """Refuse to write larger messages of models and of graphs than the limit, as protobuf does at 2 GiB."""
-    monkeypatch.setattr(cleanup, "LARGEST_MESSAGE", LIMIT)
+    monkeypatch.setattr(cleanup, "MOST_CHECKED_BYTES", LIMIT)
     monkeypatch.setattr("export.pipeline.trace", trace)  # not one that was kept as a message
     written = []
     for kind in (onnx.ModelProto, onnx.GraphProto):

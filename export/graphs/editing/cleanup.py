@@ -8,9 +8,9 @@ from export.plan import Plan
 ATTENTION_OPERATORS = ("Softmax", "Attention", "GroupQueryAttention", "DecoderMaskedMultiHeadAttention")
 """Each node of these operators is one attention: its softmax, or all of it if it has been fused."""
 
-LARGEST_MESSAGE = 2**31 - 2**20
-"""Bytes of weights in a graph that protobuf can still write as one message, which ends at 2 GiB. onnx's checker writes
-it so; a larger graph is checked by the runtime, once its weights are in a file of their own."""
+MOST_CHECKED_BYTES = 64 << 20
+"""Bytes of weights in a graph that onnx's checker is given at most: it holds them twice more, once as a message, which
+ends at 2 GiB. A larger graph is checked by the runtime, once its weights are in a file of their own."""
 
 
 def clean(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
@@ -28,7 +28,7 @@ def clean(graph: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
     del graph.graph.value_info[:]
     graph.producer_version = ""
     _check_against_plan(graph, plan)
-    if sum(len(tensor.raw_data) for tensor in graph.graph.initializer) < LARGEST_MESSAGE:
+    if sum(len(tensor.raw_data) for tensor in graph.graph.initializer) < MOST_CHECKED_BYTES:
         onnx.checker.check_model(graph)
     return graph
 
