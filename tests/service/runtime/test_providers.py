@@ -50,7 +50,7 @@ def test_openvino_runs_no_int8_where_sums_of_products_saturate(digits, monkeypat
 @pytest.mark.parametrize(
     ("device", "precision", "words"),
     [
-        ("cpu", "bf16", "cpu runs artifacts in fp32, fp16, int8 or calibrated int8, given bf16"),
+        ("cpu", "bf16", "cpu runs artifacts in fp32, fp16, int8, calibrated int8 or int4, given bf16"),
         ("cuda", "int8", "cuda runs artifacts in fp32, fp16 or bf16, given int8"),
         ("tensorrt", "int8", "tensorrt runs artifacts in fp32, fp16 or bf16, given int8"),
     ],
