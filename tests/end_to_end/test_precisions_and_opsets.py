@@ -100,7 +100,8 @@ def test_bfloat16_is_exported_as_far_as_a_cpu_can_verify_it_and_refused_by_a_cpu
     ports = {port.name: port.dtype for port in artifact.manifest.graphs["decode"].inputs}
     assert {dtype for name, dtype in ports.items() if name.startswith("past.")} == {"bfloat16"}
     with pytest.raises(
-        ProviderError, match=r"^low/predict: cpu runs artifacts in fp32, fp16, int8, calibrated int8 or int4, given bf16$"
+        ProviderError,
+        match=r"^low/predict: cpu runs artifacts in fp32, fp16, int8, calibrated int8 or int4, given bf16$",
     ):
         open_sessions(artifact, ("predict", "attention"), "cpu", Settings())
 
