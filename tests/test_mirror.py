@@ -26,7 +26,6 @@ TESTED_ELSEWHERE = {
     "client/regard/failures.py": "tests/client/regard/test_transport.py",
     "client/regard/sources.py": "tests/client/regard/test_questions.py",
     "client/regard/fetching.py": "tests/client/regard/test_inputs.py",
-    "client/regard/maps.py": "tests/client/regard/test_attention.py",
     "client/regard/looking.py": "tests/client/regard/test_results.py",
     "client/regard/options.py": "tests/client/signatures/test_written.py",
     "client/signatures/__main__.py": "tests/client/signatures/test_written.py",

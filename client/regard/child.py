@@ -222,11 +222,12 @@ def _free_port() -> int:
 
 def _wait(service: Started, last_lines: Callable[[], str]) -> None:
     until = time.monotonic() + READY_SECONDS
+    asked = service.with_options(retries=0)
     while time.monotonic() < until:
         if service.process.poll() is not None:
             raise CommandFailed(f"service: did not start:\n{last_lines()}")
         try:
-            if all(model.ready for model in service.models()):
+            if all(model.ready for model in asked.models()):
                 return
         except NoService:
             pass

@@ -219,7 +219,7 @@ def test_an_input_that_the_service_does_not_keep_is_sent_again(artifacts):
 GENERATING = {
     "max_new_tokens": 8, "num_beams": 2, "length_penalty": 0.5, "temperature": 0.0, "top_k": 5, "top_p": 0.9, "seed": 1,
     "alternatives": 2, "priority": "batch", "min_p": 0.1, "typical_p": 0.8, "repetition_penalty": 1.2,
-    "no_repeat_ngram_size": 3, "bad_words": ["3", [4, 5]], "num_return_sequences": 1,
+    "no_repeat_ngram_size": 3, "bad_words": ["3", [4, 5]], "num_return_sequences": 1, "stop": "-",
 }  # fmt: skip
 """A value of each option of `generate`, but for those of models of several languages."""
 
