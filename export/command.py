@@ -26,6 +26,7 @@ from contract.artifact import this_python
 from contract.manifest import MAX_ABOUT_CHARACTERS, MAX_ORDER, GradientMethod, Manifest, Method, Task
 from contract.names import BUNDLED, UNSERVED, nearest
 from contract.part import NAME
+from export import progress
 from export.errors import CheckpointError, ExportError
 from export.progress import harmless, received_signals, say, waiting
 
@@ -45,6 +46,7 @@ METHODS_TO_LEAVE_OUT = tuple(one for one in get_args(Method) if one != "raw")
 def main() -> int:
     """Export what the command line names; return the exit status."""
     arguments = read_arguments()
+    progress.verbose = arguments.verbose
     received_signals.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)  # so that unfinished folders are removed
@@ -207,6 +209,7 @@ def _parser() -> argparse.ArgumentParser:
         "--verify", choices=("usual", "full"), default="usual",
         help="on how many random inputs the graphs are compared with the model (default: usual; bundled models: full)",
     )  # fmt: skip
+    parser.add_argument("--verbose", action="store_true", help="print every comparison, not only the worst one")
     parser.add_argument("--dry-run", action="store_true", help="say what would be exported, or why not, and end")
     parser.add_argument("--list", action="store_true", help="list what can be exported")
     return parser
@@ -243,23 +246,20 @@ def _add_graph_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
     parser.add_argument("--opset", type=int, choices=OPSETS, help=f"of ONNX, {OPSETS[0]} to {OPSETS[-1]} (default: 20)")
     parser.add_argument(
-        "--samples",
-        type=Path,
+        "--samples", type=Path,
         help="a folder of images, or a file with one text per line, on which few bits are compared (default: texts "
         "of ours where a decoder continues texts, else random inputs)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--calibrate",
-        type=Path,
+        "--calibrate", type=Path,
         help="with int8: a folder of images, or a file with one text per line, on which scales are chosen, which are "
         "then fixed; every second one is kept for the comparison, unless --samples gives others (default: scales are "
         "computed at run time)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--explain",
-        choices=("float",),
+        "--explain", choices=("float",),
         help=f"with int8: make {', '.join(get_args(GradientMethod))} in single floats (default: leave them out)",
-    )
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="export few bits even if they lose more than is allowed")
     parser.add_argument(
         "--without", action="append", default=[], choices=(*METHODS_TO_LEAVE_OUT, "inside"), metavar="METHOD",

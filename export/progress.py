@@ -36,6 +36,9 @@ received_signals: list[int] = []
 """Numbers of the signals received. A library may swallow an interrupt; it is then raised at the end of the step."""
 
 
+verbose = False
+"""True to print every comparison of a graph with its definition, and not only the worst."""
+
 _write_lock = threading.Lock()
 
 

@@ -76,7 +76,6 @@ TESTED_ELSEWHERE = {
     "export/checks/verify_saliency.py": "tests/export/graphs/maps/test_saliency.py",
     "export/errors.py": "tests/export/test_command.py",
     "export/trained.py": "tests/export/test_bundled.py",
-    "export/verification.py": "tests/export/test_pipeline.py",
     "export/graphs/maps/attention_maps.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/maps/attention_graph.py": "tests/end_to_end/test_fidelity.py",
     "export/graphs/editing/base_graph.py": "tests/end_to_end/test_fidelity.py",
