@@ -229,7 +229,10 @@ def of_bundled(name):
     return see
 
 
-LAST_NORM = r"^(model\.)?(final_)?norm$|^(roberta_prelayernorm\.)?LayerNorm$|^roberta\.encoder\.LayerNorm$"
+LAST_NORM = (
+    r"^(model\.)?(final_)?norm$|^(roberta_prelayernorm\.)?LayerNorm$|^roberta\.encoder\.LayerNorm$"
+    r"|^(transformer\.)?ln_f$|^(gpt_neox\.)?final_layer_norm$"
+)
 """The norm behind all layers, by whose result the library replaces what leaves the last one."""
 
 

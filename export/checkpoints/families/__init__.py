@@ -73,7 +73,7 @@ NOT_READ = {"vision-encoder-decoder": "no definition here has a decoder of texts
 def check_type(config: Mapping[str, Any], requested: Task | None) -> None:
     """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
     kind = config.get("model_type")
-    if kind in NOT_READ:
+    if isinstance(kind, str) and kind in NOT_READ:
         raise CheckpointError(f"{CONFIG}: model_type {kind} is not read: {NOT_READ[kind]}")
     if not isinstance(kind, str) or kind not in LISTED:
         raise CheckpointError(f"{CONFIG}: model_type must be one of {', '.join(LISTED)}, given {str(kind)[:64]!r}")
