@@ -135,8 +135,9 @@ CLASSES_OF_MANY_METHODS = {
 }
 MOST_LINES_OF_A_FUNCTION = 60
 LONG_FUNCTIONS = {
-    "client/regard/model.py attention": "every option is said in its docstring",
-    "client/regard/async_model.py attention": "as that of model.py",
+    "client/regard/model.py": "is written by client/signatures: every option is said in a docstring",
+    "client/regard/async_model.py": "as model.py",
+    "client/regard/looking.py": "as model.py",
     "service/app.py create_app": "the lifespan is a closure, in the order in which things start and stop",
 }
 
@@ -309,7 +310,9 @@ def test_functions_are_short():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno - node.lineno >= MOST_LINES_OF_A_FUNCTION
     }
-    assert long == LONG_FUNCTIONS.keys()
+    written = {name for name in LONG_FUNCTIONS if " " not in name}  # whole files
+    assert {name for name in long if name.split()[0] not in written} == LONG_FUNCTIONS.keys() - written
+    assert {name.split()[0] for name in long} >= written
 
 
 def test_the_version_is_the_same_everywhere():

@@ -15,7 +15,7 @@ from regard.attention import Attention
 from regard.awaiting import AsyncAsks, AsyncStream
 from regard.inputs import Input, Picture, Sound, Text, with_rate, with_rates
 from regard.maps import Json, KindName
-from regard.options import AskedAttention, AttentionOptions, Indices, LookedAt, Method, PictureOptions
+from regard.options import AskedAttention, Indices, LookedAt, LookOptions, Method, PictureOptions
 from regard.plain import kept
 from regard.results import Look, Result
 from regard.showing import opened
@@ -421,7 +421,86 @@ class AsyncModel(AsyncAsks[A]):
         return await self._ask(comparing.similarity, source, inputs, kept(CompareOptions, locals()))
 
     async def attention(
-        self, given: Input, *, method: Method | None = None, truncate: bool | None = None,
+        self, given: Input, *, method: Method | None = None, kind: KindName | None = None,
+        layers: Indices | None = None, heads: Indices | None = None, queries: Indices | str | None = None,
+        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
+        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
+        fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
+        discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
+        align: Literal["emit", "input"] | None = None, hard: bool | None = None,
+        merge: Literal["words", "sentences"] | None = None, diagnostics: bool | None = None,
+        evaluate: Sequence[Literal["deletion", "insertion", "compare"]] | None = None, orders: int | None = None,
+        pool: int | None = None, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+    ) -> Look:
+        """Return what the model looks at, without its prediction: `.attention` of the answer.
+
+        - `method`: How maps are computed (what measured best on this model).
+        - `kind`: Which attention: encoder, decoder or cross (all that the model has).
+        - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
+        - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
+        - `queries`: Rows: "all", "cls", "mean", or their numbers (the class token's, or the mean of all, or of a text
+          all).
+        - `target`: What relevance, libra and integrated explain: a class, a place, an entity or an object (what was
+          answered).
+        - `threshold`: Of a detector: the probability from which an object counts as found, and has a row (that of the
+          answer).
+        - `against`: What it is explained against: another class or token, {"label": "7"}; of embeddings another answer,
+          picture or text; of libra and integrated a list of two: what makes it like the first rather than like the
+          second; of `rerank` another text (nothing).
+        - `sides`: Of embeddings: "both" explains the other input too ("own").
+        - `baseline`: Of integrated: where the path begins (the first of these that the model has).
+        - `steps`: Of integrated: points of the path (16); of a stream, True for a row with each token (False).
+        - `fusion`: Of rollout: how heads are fused ("mean").
+        - `start_layer`: Of rollout: the first layer, without those before (0).
+        - `discard`: Of rollout: the share of a layer's smallest weights that count as 0 (0.0).
+        - `sinks`: Of rollout of images: "out" leaves out heads that look at one patch, whatever they are asked
+          ("keep").
+        - `align`: The row of a token that was written: where it came out, or where it went in ("emit").
+        - `hard`: Also the token that each row of cross looks at most (False).
+        - `merge`: "words" adds up the tokens of each word, "sentences" of each sentence (tokens).
+        - `diagnostics`: Also figures of every head: entropy, weight on special tokens, distance, sink (False).
+        - `evaluate`: Also curves of the score as what the map shows is taken away or put back (none).
+        - `orders`: Of these curves: how many random orders are beside them (1).
+        - `pool`: Larger maps come as the largest value of each block, at most this number a side (whole).
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
+
+        Example: `model.attention("seven.png", method="raw", layers="all").attention.maps`
+        """
+        return await self._one(ATTENTION, given, plans.asked_attention(self.description, kept(LookedAt, locals())))
+
+    async def attention_batch(
+        self, given: Iterable[Input], *, method: Method | None = None, kind: KindName | None = None,
+        layers: Indices | None = None, heads: Indices | None = None, queries: Indices | str | None = None,
+        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
+        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
+        fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
+        discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
+        align: Literal["emit", "input"] | None = None, hard: bool | None = None,
+        merge: Literal["words", "sentences"] | None = None, diagnostics: bool | None = None,
+        evaluate: Sequence[Literal["deletion", "insertion", "compare"]] | None = None, orders: int | None = None,
+        pool: int | None = None, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+    ) -> list[Look]:
+        """Return what the model looks at in each of several inputs. Options are those of `attention`."""
+        return await self._all(ATTENTION, given, plans.asked_attention(self.description, kept(LookedAt, locals())))
+
+    async def look(
+        self, result: Result, method: Method | None = None, *, truncate: bool | None = None,
         overflow: Literal["window"] | None = None, stride: int | None = None,
         aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
         ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
@@ -437,10 +516,9 @@ class AsyncModel(AsyncAsks[A]):
         merge: Literal["words", "sentences"] | None = None, diagnostics: bool | None = None,
         evaluate: Sequence[Literal["deletion", "insertion", "compare"]] | None = None, orders: int | None = None,
         pool: int | None = None,
-    ) -> Look:
-        """Return what the model looks at, without its prediction: `.attention` of the answer.
+    ) -> Attention:
+        """Return what the model looked at for an answer; the input is not sent again while the service keeps it.
 
-        - `method`: How maps are computed (what measured best on this model).
         - `truncate`: Cut a text that is too long, which is refused otherwise (False).
         - `overflow`: Read a text that is too long in overlapping windows (refused).
         - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
@@ -478,82 +556,18 @@ class AsyncModel(AsyncAsks[A]):
         - `orders`: Of these curves: how many random orders are beside them (1).
         - `pool`: Larger maps come as the largest value of each block, at most this number a side (whole).
 
-        Example: `model.attention("seven.png", method="raw", layers="all").attention.maps`
-        """
-        return await self._one(ATTENTION, given, plans.asked_attention(self.description, kept(LookedAt, locals())))
-
-    async def attention_batch(
-        self, given: Iterable[Input], *, method: Method | None = None, truncate: bool | None = None,
-        overflow: Literal["window"] | None = None, stride: int | None = None,
-        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
-        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
-        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
-        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
-        queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
-        threshold: float | None = None, against: Mapping[str, object] | object | None = None,
-        sides: Literal["own", "both"] | None = None,
-        baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
-        fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
-        discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
-        align: Literal["emit", "input"] | None = None, hard: bool | None = None,
-        merge: Literal["words", "sentences"] | None = None, diagnostics: bool | None = None,
-        evaluate: Sequence[Literal["deletion", "insertion", "compare"]] | None = None, orders: int | None = None,
-        pool: int | None = None,
-    ) -> list[Look]:
-        """Return what the model looks at in each of several inputs. Options are those of `attention`."""
-        return await self._all(ATTENTION, given, plans.asked_attention(self.description, kept(LookedAt, locals())))
-
-    async def look(
-        self, result: Result, method: Method | None = None, *, kind: KindName | None = None,
-        layers: Indices | None = None, heads: Indices | None = None, queries: Indices | str | None = None,
-        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
-        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
-        baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
-        fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
-        discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
-        align: Literal["emit", "input"] | None = None, hard: bool | None = None,
-        merge: Literal["words", "sentences"] | None = None, diagnostics: bool | None = None,
-        evaluate: Sequence[Literal["deletion", "insertion", "compare"]] | None = None, orders: int | None = None,
-        pool: int | None = None,
-    ) -> Attention:
-        """Return what the model looked at for an answer; the input is not sent again while the service keeps it.
-
-        - `kind`: Which attention: encoder, decoder or cross (all that the model has).
-        - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
-        - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
-        - `queries`: Rows: "all", "cls", "mean", or their numbers (the class token's, or the mean of all, or of a text
-          all).
-        - `target`: What relevance, libra and integrated explain: a class, a place, an entity or an object (what was
-          answered).
-        - `threshold`: Of a detector: the probability from which an object counts as found, and has a row (that of the
-          answer).
-        - `against`: What it is explained against: another class or token, {"label": "7"}; of embeddings another answer,
-          picture or text; of libra and integrated a list of two: what makes it like the first rather than like the
-          second; of `rerank` another text (nothing).
-        - `sides`: Of embeddings: "both" explains the other input too ("own").
-        - `baseline`: Of integrated: where the path begins (the first of these that the model has).
-        - `steps`: Of integrated: points of the path (16); of a stream, True for a row with each token (False).
-        - `fusion`: Of rollout: how heads are fused ("mean").
-        - `start_layer`: Of rollout: the first layer, without those before (0).
-        - `discard`: Of rollout: the share of a layer's smallest weights that count as 0 (0.0).
-        - `sinks`: Of rollout of images: "out" leaves out heads that look at one patch, whatever they are asked
-          ("keep").
-        - `align`: The row of a token that was written: where it came out, or where it went in ("emit").
-        - `hard`: Also the token that each row of cross looks at most (False).
-        - `merge`: "words" adds up the tokens of each word, "sentences" of each sentence (tokens).
-        - `diagnostics`: Also figures of every head: entropy, weight on special tokens, distance, sink (False).
-        - `evaluate`: Also curves of the score as what the map shows is taken away or put back (none).
-        - `orders`: Of these curves: how many random orders are beside them (1).
-        - `pool`: Larger maps come as the largest value of each block, at most this number a side (whole).
-
         Example: `model.look(answer, "libra", target="7").maps[0].values`
         """
-        return await self._run(plans.look(self.description, result, method, kept(AttentionOptions, locals())))
+        return await self._run(plans.look(self.description, result, method, kept(LookOptions, locals())))
 
     async def image(
         self, result: Result, method: Method | None = None, *, width: int | None = None,
         colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] | None = None, opacity: float | None = None,
         ground: Literal["grey", "photo"] | None = None, scale: Literal["clipped", "full"] | None = None,
+        truncate: bool | None = None, overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
         kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
@@ -573,6 +587,15 @@ class AsyncModel(AsyncAsks[A]):
         - `opacity`: Of the heat where it is hottest, 0 to 1 (0.8).
         - `ground`: Under the heat: the picture in grey, or as it was sent ("grey").
         - `scale`: Colours end at the 98th percentile, or at the largest value ("clipped").
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -609,6 +632,10 @@ class AsyncModel(AsyncAsks[A]):
         self, result: Result, method: Method | None = None, *, width: int | None = None,
         colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] | None = None, opacity: float | None = None,
         ground: Literal["grey", "photo"] | None = None, scale: Literal["clipped", "full"] | None = None,
+        truncate: bool | None = None, overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
         kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
@@ -628,6 +655,15 @@ class AsyncModel(AsyncAsks[A]):
         - `opacity`: Of the heat where it is hottest, 0 to 1 (0.8).
         - `ground`: Under the heat: the picture in grey, or as it was sent ("grey").
         - `scale`: Colours end at the 98th percentile, or at the largest value ("clipped").
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").

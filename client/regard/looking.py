@@ -15,7 +15,7 @@ from regard.attention import Attention
 from regard.errors import BadInput
 from regard.figures import Figure
 from regard.maps import Array, Evaluation, Json, KindName, Map
-from regard.options import AttentionOptions, Indices, Method, PictureOptions
+from regard.options import Indices, LookOptions, Method, PictureOptions
 from regard.overlays import OPACITY, Ground
 from regard.plain import kept
 from regard.table import Table, table_of
@@ -44,10 +44,14 @@ class Looking:
         raise NotImplementedError
 
     def look(
-        self, method: Method | None = None, *, kind: KindName | None = None, layers: Indices | None = None,
-        heads: Indices | None = None, queries: Indices | str | None = None,
-        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
-        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        self, method: Method | None = None, *, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
+        queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
+        threshold: float | None = None, against: Mapping[str, object] | object | None = None,
+        sides: Literal["own", "both"] | None = None,
         baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
         fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
         discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
@@ -60,6 +64,15 @@ class Looking:
         model where that is known. The input is not sent again while the service keeps it. Raises `Refused` for what
         the model cannot show.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -90,13 +103,17 @@ class Looking:
 
         Example: `answer.look("libra", target="7").maps[0].values`
         """
-        return self._look(method, kept(AttentionOptions, locals()))
+        return self._look(method, kept(LookOptions, locals()))
 
     def maps(
-        self, method: Method = "raw", *, kind: KindName | None = None, layers: Indices | None = None,
-        heads: Indices | None = None, queries: Indices | str | None = None,
-        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
-        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        self, method: Method = "raw", *, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
+        queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
+        threshold: float | None = None, against: Mapping[str, object] | object | None = None,
+        sides: Literal["own", "both"] | None = None,
         baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
         fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
         discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
@@ -107,6 +124,15 @@ class Looking:
     ) -> Sequence[Map]:
         """Return the maps of a method, whose values are (heads, queries, keys); of `raw` those of the last layer.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -137,12 +163,16 @@ class Looking:
 
         Example: `answer.maps("raw", layers="all", heads="all", queries="all")`
         """
-        return self._look(method, kept(AttentionOptions, locals())).maps
+        return self._look(method, kept(LookOptions, locals())).maps
 
     def heat(
         self, method: Method | None = None, *, map: int | None = None, head: int | None = None, row: int | None = None,
         object: int | None = None, smooth: bool = True, upright: bool = True, outside: float = np.nan,
-        scale: bool = False, kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
+        scale: bool = False, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
         sides: Literal["own", "both"] | None = None,
@@ -158,6 +188,15 @@ class Looking:
         `Attention.heat` says what each word means that is not among the options. Of a detector it is the surest
         object's, if none is chosen by `object` (its number), `row`, `kind`, `queries` or `target`.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -188,7 +227,7 @@ class Looking:
 
         Example: `answer.heat("relevance", target="7").argmax()`
         """
-        chosen = self._of_heat(method, object, row, kept(AttentionOptions, locals()))
+        chosen = self._of_heat(method, object, row, kept(LookOptions, locals()))
         return self._look(method, chosen).heat(
             map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, scale=scale
         )
@@ -196,6 +235,10 @@ class Looking:
     def overlay(
         self, method: Method | None = None, *, map: int | None = None, head: int | None = None, row: int | None = None,
         object: int | None = None, smooth: bool = True, opacity: float = OPACITY, ground: Ground = "grey",
+        truncate: bool | None = None, overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
         kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
@@ -212,6 +255,15 @@ class Looking:
         means that is not among the options, `heat` which object of a detector is shown. `image` is what the service
         draws, with a panel for each of several rows.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -242,13 +294,17 @@ class Looking:
 
         Example: `answer.overlay("rollout").save("seen.png")`
         """
-        look = self._look(method, self._of_heat(method, object, row, kept(AttentionOptions, locals())))
+        look = self._look(method, self._of_heat(method, object, row, kept(LookOptions, locals())))
         return look.overlay(
             self._picture(), map=map, head=head, row=row, smooth=smooth, opacity=opacity, ground=ground
         )
 
     def table(
         self, *methods: Method, map: int | None = None, head: int | None = None, row: int | None = None,
+        truncate: bool | None = None, overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
         kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
@@ -265,6 +321,15 @@ class Looking:
         Without a method, it is the model's usual one. `map`, `head` and `row` choose: without them the first map of
         the last kind, the mean of heads, and all rows. Raises BadInput if methods have other rows or columns.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -295,15 +360,19 @@ class Looking:
 
         Example: `answer.table("raw", "libra")`
         """
-        chosen = kept(AttentionOptions, locals())
+        chosen = kept(LookOptions, locals())
         looks = [self._look(one, chosen) for one in methods or (None,)]
         return table_of({look.method: look for look in looks}, map=map, head=head, row=row)
 
     def figure(
-        self, method: Method | None = None, *, kind: KindName | None = None, layers: Indices | None = None,
-        heads: Indices | None = None, queries: Indices | str | None = None,
-        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
-        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        self, method: Method | None = None, *, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
+        queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
+        threshold: float | None = None, against: Mapping[str, object] | object | None = None,
+        sides: Literal["own", "both"] | None = None,
         baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
         fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
         discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
@@ -316,6 +385,15 @@ class Looking:
         are under heat, tokens on their colours or in matrices; graphs and sounds are as the service draws them. In a
         notebook it shows itself; `save` writes it, and `plot` draws it on axes of matplotlib.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -346,13 +424,18 @@ class Looking:
 
         Example: `answer.figure("libra").save("seen.svg")`
         """
-        return self._figure(method, kept(AttentionOptions, locals()))
+        return self._figure(method, kept(LookOptions, locals()))
 
     def plot(
-        self, method: Method | None = None, *, ax: Any = None, kind: KindName | None = None,
-        layers: Indices | None = None, heads: Indices | None = None, queries: Indices | str | None = None,
-        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
-        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        self, method: Method | None = None, *, ax: Any = None, truncate: bool | None = None,
+        overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
+        queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
+        threshold: float | None = None, against: Mapping[str, object] | object | None = None,
+        sides: Literal["own", "both"] | None = None,
         baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
         fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
         discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
@@ -364,6 +447,15 @@ class Looking:
         """Draw that figure on axes of matplotlib, or on a figure of its own, and return the axes. Raises
         NotInstalled without matplotlib.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -394,12 +486,16 @@ class Looking:
 
         Example: `answer.plot("libra", ax=axes[0])`
         """
-        return self._figure(method, kept(AttentionOptions, locals())).plot(ax)
+        return self._figure(method, kept(LookOptions, locals())).plot(ax)
 
     def save(
         self, path: str | Path, method: Method | None = None, *, width: int | None = None,
         colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] | None = None, opacity: float | None = None,
         ground: Literal["grey", "photo"] | None = None, scale: Literal["clipped", "full"] | None = None,
+        truncate: bool | None = None, overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
         kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
@@ -422,6 +518,15 @@ class Looking:
         - `opacity`: Of the heat where it is hottest, 0 to 1 (0.8).
         - `ground`: Under the heat: the picture in grey, or as it was sent ("grey").
         - `scale`: Colours end at the 98th percentile, or at the largest value ("clipped").
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -458,6 +563,10 @@ class Looking:
         self, method: Method | None = None, *, width: int | None = None,
         colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"] | None = None, opacity: float | None = None,
         ground: Literal["grey", "photo"] | None = None, scale: Literal["clipped", "full"] | None = None,
+        truncate: bool | None = None, overflow: Literal["window"] | None = None, stride: int | None = None,
+        aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
         kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
         queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
         threshold: float | None = None, against: Mapping[str, object] | object | None = None,
@@ -477,6 +586,15 @@ class Looking:
         - `opacity`: Of the heat where it is hottest, 0 to 1 (0.8).
         - `ground`: Under the heat: the picture in grey, or as it was sent ("grey").
         - `scale`: Colours end at the 98th percentile, or at the largest value ("clipped").
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -510,10 +628,14 @@ class Looking:
         return self._image(method, kept(PictureOptions, locals()))
 
     def curves(
-        self, method: Method | None = None, *, kind: KindName | None = None, layers: Indices | None = None,
-        heads: Indices | None = None, queries: Indices | str | None = None,
-        target: int | str | Json | Sequence[int | str | Json] | None = None, threshold: float | None = None,
-        against: Mapping[str, object] | object | None = None, sides: Literal["own", "both"] | None = None,
+        self, method: Method | None = None, *, truncate: bool | None = None, overflow: Literal["window"] | None = None,
+        stride: int | None = None, aggregate: Literal["none", "simple", "first", "average", "max"] | None = None,
+        ignore: Sequence[str] | None = None, dimensions: int | None = None, prompt_name: str | None = None,
+        prompt: str | None = None, priority: Literal["interactive", "batch"] | None = None,
+        kind: KindName | None = None, layers: Indices | None = None, heads: Indices | None = None,
+        queries: Indices | str | None = None, target: int | str | Json | Sequence[int | str | Json] | None = None,
+        threshold: float | None = None, against: Mapping[str, object] | object | None = None,
+        sides: Literal["own", "both"] | None = None,
         baseline: Literal["empty", "mask", "padding", "zero"] | None = None, steps: bool | int | None = None,
         fusion: Literal["mean", "max", "min"] | None = None, start_layer: int | None = None,
         discard: float | None = None, sinks: Literal["keep", "out"] | None = None,
@@ -524,6 +646,15 @@ class Looking:
     ) -> Evaluation:
         """Return how the score falls and rises as what the map calls important is taken away, and put back.
 
+        - `truncate`: Cut a text that is too long, which is refused otherwise (False).
+        - `overflow`: Read a text that is too long in overlapping windows (refused).
+        - `stride`: How many tokens a window shares with the one before (128, or half of a smaller one).
+        - `aggregate`: How tokens become entities ("simple").
+        - `ignore`: Labels that are no entity (["O"]).
+        - `dimensions`: The first numbers of a vector alone (all).
+        - `prompt_name`: Which of the model's prompts is put before every text (the model's default).
+        - `prompt`: What is put before every text, in place of the model's prompt (the model's).
+        - `priority`: "batch" lets others go first ("interactive").
         - `kind`: Which attention: encoder, decoder or cross (all that the model has).
         - `layers`: -1, [0, 1], "8:12" or "all" (the last one for raw and norm; else all, or what the method needs).
         - `heads`: Which heads, "all" for each of them, or how they are fused: "mean", "max", "min" ("mean").
@@ -554,7 +685,7 @@ class Looking:
 
         Example: `answer.curves("libra").curves[0].area`
         """
-        asked = {"evaluate": ["deletion", "insertion"], **kept(AttentionOptions, locals())}
+        asked = {"evaluate": ["deletion", "insertion"], **kept(LookOptions, locals())}
         found = self._look(method, asked).evaluation
         if found is None:
             raise BadInput("curves: this service answered none")

@@ -65,32 +65,9 @@ class AttentionOptions(TypedDict, total=False):
     """Larger maps come as the largest value of each block, at most this number a side (whole)."""
 
 
-class PictureOptions(AttentionOptions, total=False):
-    """Options of attention that the service draws."""
+class LookOptions(AttentionOptions, total=False):
+    """Options of what is looked at for an answer: those of attention, and how the input is read."""
 
-    width: int
-    """Pixels, 64 to 4096 (of an image its own, of texts what they need)."""
-    colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"]
-    """Colours of the heat ("viridis")."""
-    opacity: float
-    """Of the heat where it is hottest, 0 to 1 (0.8)."""
-    ground: Literal["grey", "photo"]
-    """Under the heat: the picture in grey, or as it was sent ("grey")."""
-    scale: Literal["clipped", "full"]
-    """Colours end at the 98th percentile, or at the largest value ("clipped")."""
-
-
-class AskedAttention(AttentionOptions, total=False):
-    """Attention that is asked for beside a prediction: its method and options."""
-
-    method: Method
-
-
-class LookedAt(AskedAttention, total=False):
-    """What `attention` takes: its method and options, and how the input is read."""
-
-    method: Method
-    """How maps are computed (what measured best on this model)."""
     truncate: bool
     """Cut a text that is too long, which is refused otherwise (False)."""
     overflow: Literal["window"]
@@ -109,3 +86,29 @@ class LookedAt(AskedAttention, total=False):
     """What is put before every text, in place of the model's prompt (the model's)."""
     priority: Literal["interactive", "batch"]
     """"batch" lets others go first ("interactive")."""
+
+
+class PictureOptions(LookOptions, total=False):
+    """Options of attention that the service draws."""
+
+    width: int
+    """Pixels, 64 to 4096 (of an image its own, of texts what they need)."""
+    colormap: Literal["viridis", "magma", "inferno", "turbo", "gray"]
+    """Colours of the heat ("viridis")."""
+    opacity: float
+    """Of the heat where it is hottest, 0 to 1 (0.8)."""
+    ground: Literal["grey", "photo"]
+    """Under the heat: the picture in grey, or as it was sent ("grey")."""
+    scale: Literal["clipped", "full"]
+    """Colours end at the 98th percentile, or at the largest value ("clipped")."""
+
+
+class AskedAttention(AttentionOptions, total=False):
+    """Attention that is asked for beside a prediction: its method and options."""
+
+    method: Method
+    """How maps are computed (what measured best on this model)."""
+
+
+class LookedAt(AskedAttention, LookOptions, total=False):
+    """What `attention` takes: its method and options, and how the input is read."""

@@ -20,7 +20,7 @@ from regard.layouts import alone
 from regard.looking import Looking
 from regard.maps import Json
 from regard.models import Description
-from regard.options import AttentionOptions, Method, PictureOptions
+from regard.options import AttentionOptions, LookOptions, Method, PictureOptions
 from regard.reading import read_attention
 from regard.showing import as_png, bundle, checked_path, data_url, opened, upright
 
@@ -33,7 +33,7 @@ HEADS_VALUES = 2_000_000
 class Asker(Protocol):
     """Who asks a model again about one of its answers: `regard.Model`."""
 
-    def look(self, result: Result, method: Method | None = None, **options: Unpack[AttentionOptions]) -> Attention:
+    def look(self, result: Result, method: Method | None = None, **options: Unpack[LookOptions]) -> Attention:
         """Return what the model looked at."""
 
     def png(self, result: Result, method: Method | None = None, **options: Unpack[PictureOptions]) -> bytes:

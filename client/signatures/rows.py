@@ -125,7 +125,7 @@ SIMILARITY = Row(
 )  # fmt: skip
 OF_RESULT = "result: Result, method: Method | None = None"
 LOOK = Row(
-    "look", OF_RESULT, "Attention", "AttentionOptions",
+    "look", OF_RESULT, "Attention", "LookOptions",
     "Return what the model looked at for an answer; the input is not sent again while the service keeps it.",
     "return {wait}self._run(plans.look(self.description, result, method, {options}))",
     'model.look(answer, "libra", target="7").maps[0].values',
@@ -164,7 +164,7 @@ PLACE = "map: int | None = None, head: int | None = None, row: int | None = None
 SHAPE = f"{PLACE}, smooth: bool = True, upright: bool = True, outside: float = np.nan, scale: bool = False"
 CHOSEN = "map=map, head=head, row=row, smooth=smooth, upright=upright, outside=outside, scale=scale"
 HEAT = Row(
-    "heat", f"{USUAL}, *, {SHAPE}", "Array", "AttentionOptions",
+    "heat", f"{USUAL}, *, {SHAPE}", "Array", "LookOptions",
     "Return what the model looked at as heat over the picture: (height, width), as large as it was sent. "
     "`Attention.heat` says what each word means that is not among the options. Of a detector it is the surest "
     "object's, if none is chosen by `object` (its number), `row`, `kind`, `queries` or `target`.",
@@ -174,7 +174,7 @@ HEAT = Row(
 )  # fmt: skip
 OF_ANSWER = (
     Row(
-        "look", USUAL, "Attention", "AttentionOptions",
+        "look", USUAL, "Attention", "LookOptions",
         "Return what the model looked at for this answer. Without `method` it is the one that measured best on this "
         "model where that is known. The input is not sent again while the service keeps it. Raises `Refused` for what "
         "the model cannot show.",
@@ -182,7 +182,7 @@ OF_ANSWER = (
         'answer.look("libra", target="7").maps[0].values',
     ),
     Row(
-        "maps", 'method: Method = "raw"', "Sequence[Map]", "AttentionOptions",
+        "maps", 'method: Method = "raw"', "Sequence[Map]", "LookOptions",
         "Return the maps of a method, whose values are (heads, queries, keys); of `raw` those of the last layer.",
         "return self._look(method, {options}).maps",
         'answer.maps("raw", layers="all", heads="all", queries="all")',
@@ -190,7 +190,7 @@ OF_ANSWER = (
     HEAT,
     Row(
         "overlay", f"{USUAL}, *, {PLACE}, smooth: bool = True, opacity: float = OPACITY, ground: Ground = \"grey\"",
-        "Image.Image", "AttentionOptions",
+        "Image.Image", "LookOptions",
         "Return the picture that was sent, upright, under one map's heat. `Attention.overlay` says what each word "
         "means that is not among the options, `heat` which object of a detector is shown. `image` is what the service "
         "draws, with a panel for each of several rows.",
@@ -201,7 +201,7 @@ OF_ANSWER = (
     ),
     Row(
         "table", "*methods: Method, map: int | None = None, head: int | None = None, row: int | None = None", "Table",
-        "AttentionOptions",
+        "LookOptions",
         "Return a row for each token or patch, with its share by each method; print it, or take `.to_pandas()`. "
         "Without a method, it is the model's usual one. `map`, `head` and `row` choose: without them the first map of "
         "the last kind, the mean of heads, and all rows. Raises BadInput if methods have other rows or columns.",
@@ -211,7 +211,7 @@ OF_ANSWER = (
         'answer.table("raw", "libra")',
     ),
     Row(
-        "figure", USUAL, "Figure", "AttentionOptions",
+        "figure", USUAL, "Figure", "LookOptions",
         "Return what the model looked at as a figure for a paper; without a method as `image` draws it. Pictures are "
         "under heat, tokens on their colours or in matrices; graphs and sounds are as the service draws them. In a "
         "notebook it shows itself; `save` writes it, and `plot` draws it on axes of matplotlib.",
@@ -219,7 +219,7 @@ OF_ANSWER = (
         'answer.figure("libra").save("seen.svg")',
     ),
     Row(
-        "plot", f"{USUAL}, *, ax: Any = None", "Any", "AttentionOptions",
+        "plot", f"{USUAL}, *, ax: Any = None", "Any", "LookOptions",
         "Draw that figure on axes of matplotlib, or on a figure of its own, and return the axes. Raises NotInstalled "
         "without matplotlib.",
         "return self._figure(method, {options}).plot(ax)",
@@ -241,7 +241,7 @@ OF_ANSWER = (
         'answer.image("rollout", width=600).save("seen.png")',
     ),
     Row(
-        "curves", USUAL, "Evaluation", "AttentionOptions",
+        "curves", USUAL, "Evaluation", "LookOptions",
         "Return how the score falls and rises as what the map calls important is taken away, and put back.",
         'asked = {{"evaluate": ["deletion", "insertion"], **{options}}}\n'
         "found = self._look(method, asked).evaluation\n"

@@ -120,7 +120,7 @@ from regard.asking import A{bases}
 from regard.attention import Attention
 {awaiting}from regard.inputs import Input, Picture, Sound, Text, with_rate, with_rates
 from regard.maps import Json, KindName
-from regard.options import AskedAttention, AttentionOptions, Indices, LookedAt, Method, PictureOptions
+from regard.options import AskedAttention, Indices, LookedAt, LookOptions, Method, PictureOptions
 from regard.plain import kept
 from regard.results import Look, Result
 from regard.showing import opened
@@ -160,7 +160,7 @@ from regard.attention import Attention
 from regard.errors import BadInput
 from regard.figures import Figure
 from regard.maps import Array, Evaluation, Json, KindName, Map
-from regard.options import AttentionOptions, Indices, Method, PictureOptions
+from regard.options import Indices, LookOptions, Method, PictureOptions
 from regard.overlays import OPACITY, Ground
 from regard.plain import kept
 from regard.table import Table, table_of
