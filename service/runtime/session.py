@@ -47,11 +47,17 @@ NEXT_POWER_OF_TWO = 0
 def choose_device(wanted: str) -> str:
     """Return `cpu`, `cuda`, `openvino` or `tensorrt`.
 
-    Raises ProviderError if this onnxruntime lacks its provider, or if the GPU or its driver cannot run it.
+    `auto` is a GPU that can run it, else the CPU. Raises ProviderError if this onnxruntime lacks the provider of what
+    is wanted, or if the GPU or its driver cannot run it.
     """
     available = ort.get_available_providers()
     if wanted == "auto":
-        wanted = "cuda" if PROVIDERS["cuda"] in available and Path("/proc/driver/nvidia/version").exists() else "cpu"
+        if PROVIDERS["cuda"] not in available or not Path("/proc/driver/nvidia/version").exists():
+            return "cpu"
+        if reason := gpu.why_not():
+            log.warning("the GPU cannot be used, so all run on the CPU", reason=f"the GPU {reason}")
+            return "cpu"
+        wanted = "cuda"
     if PROVIDERS[wanted] not in available:
         raise ProviderError(
             f"device: {wanted} needs onnxruntime with {PROVIDERS[wanted]}, this one has {', '.join(available)}; "

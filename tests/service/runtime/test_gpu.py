@@ -72,6 +72,15 @@ def test_each_reason_is_a_message_of_its_own_and_is_said_before_a_graph_is_loade
             session.choose_device(wanted)
 
 
+@pytest.mark.parametrize(("found", "chosen"), [(driver(12020), "cpu"), (None, "cpu"), (driver(13000), "cuda")])
+def test_without_a_wish_the_cpu_runs_all_where_the_gpu_cannot(having, monkeypatch, found, chosen):
+    having(found)
+    monkeypatch.setattr(session.ort, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(session.ort, "preload_dlls", lambda: None)
+    monkeypatch.setattr(session.Path, "exists", lambda path: str(path) == "/proc/driver/nvidia/version")
+    assert session.choose_device("auto") == chosen
+
+
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (12, 0), (12, 1)])
 def test_a_card_is_taken_that_has_code_of_its_capability_or_of_an_earlier_minor_one(having, capability):
     having(driver(13000, capability))
