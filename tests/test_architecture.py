@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-import tomllib
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import get_args
@@ -11,7 +10,6 @@ from typing import get_args
 import pytest
 
 from contract.manifest import Method, Task
-from service import VERSION
 from tests.conftest import ROOT
 
 PACKAGES = ("contract", "model", "train", "export", "service", "client")
@@ -313,12 +311,3 @@ def test_functions_are_short():
     written = {name for name in LONG_FUNCTIONS if " " not in name}  # whole files
     assert {name for name in long if name.split()[0] not in written} == LONG_FUNCTIONS.keys() - written
     assert {name.split()[0] for name in long} >= written
-
-
-def test_the_version_is_the_same_everywhere():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == VERSION
-    assert tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]["version"] == VERSION
-    assert (
-        f"## {VERSION}" in (ROOT / "CHANGELOG.md").read_text() or "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
-    )

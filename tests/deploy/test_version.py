@@ -48,6 +48,7 @@ def test_a_release_has_notes_of_one_page():
     notes = (ROOT / f"docs/releases/{VERSION}.md").read_text()
     assert notes.startswith(f"# regard {VERSION}\n")
     assert len(notes.splitlines()) < 60
+    assert f"\n## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_every_card_says_under_which_licence_its_weights_are():
