@@ -28,6 +28,8 @@ from contract.artifact import read_artifact
 
 SOURCE, NEW = 32, 128
 ROWS, PROMPTS = (1, 8, 32), (512, 2048)
+CACHE_BYTES = 4 << 30
+"""Room for the keys and values of all rows, which the others take without being asked."""
 END = "<|endoftext|>"
 OURS = "ours int8"
 AIMS = {"CTranslate2 int8": 1.3, "llama.cpp Q8_0": 0.9}
@@ -94,7 +96,7 @@ class Runtimes:
 
     def _ours(self):
         artifacts(self._name, self._folder, ("int8",))
-        ours = Ours(read_artifact(self._folder / "int8" / self._name / "1"))
+        ours = Ours(read_artifact(self._folder / "int8" / self._name / "1"), batch_cache_bytes=CACHE_BYTES)
         atexit.register(ours.close)
 
         def generate(sources, new):

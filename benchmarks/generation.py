@@ -145,10 +145,10 @@ CHECKPOINTS = {"marian": marian, "gpt2": gpt2}
 
 
 class Ours:
-    """An artifact at work in this process, as the service has it."""
+    """An artifact at work in this process, as the service has it, with other settings where they are given."""
 
-    def __init__(self, artifact, device="cpu"):
-        settings = Settings(batch_rows=ROWS)
+    def __init__(self, artifact, device="cpu", **settings):
+        settings = Settings(**{"batch_rows": ROWS, **settings})
         self.served = TASKS[artifact.manifest.task](artifact, choose_device(device), settings)
         self._loop = asyncio.new_event_loop()
         self._device = Device()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 OPSETS = range(18, 25)
 """Of ONNX, as `export/graphs/tracing/torch_export.py` has them."""
-TASKS = sorted({*get_args(Task)} - {"image-to-text", "graph-classification"})
+TASKS = sorted({*get_args(Task)} - {"graph-classification"})
 """The tasks of checkpoints."""
 PRECISIONS = get_args(Manifest.model_fields["precision"].annotation)
 METHODS_TO_LEAVE_OUT = tuple(one for one in get_args(Method) if one != "raw")

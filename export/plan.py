@@ -70,7 +70,7 @@ HALF_DTYPES: Mapping[str, Dtype] = {"fp16": "float16", "bf16": "bfloat16"}
 """Precision -> the dtype that a graph of half floats computes in."""
 
 STATE_PREFIXES = ("past.", "present.", "memory.", "decoder.blocks.", "encoder.blocks.", "decoder.attention",
-                  "source.planes.", "stages.")  # fmt: skip
+                  "source.planes.", "stages.", "vision.")  # fmt: skip
 """Prefixes of the names of caches, memory, weights and values: such ports have the dtype that the graph computes in."""
 
 

@@ -21,11 +21,11 @@ from export.tasks.ports import (
     visible_port,
 )
 from export.traced.generation import (
+    DecodeStep,
     GPTDecode,
     GPTEncode,
     TracedGPT,
     TracedTransformer,
-    TransformerDecode,
     TransformerEncode,
 )
 from model.architectures.gpt import GPT, GPTConfig
@@ -183,7 +183,7 @@ def _transformer_generation_plans(
     past, present = cache_ports(dict.fromkeys(states, head), heads)
     encode = Plan("encode", TransformerEncode(model), (source, visible), memory, config.encoder.layers, upper_bounds)
     given, attentions = (visible, *past, *memory), 2 * config.decoder.layers
-    return encode, decode_plan(TransformerDecode(model), given, present, targets, attentions, upper_bounds)
+    return encode, decode_plan(DecodeStep(model), given, present, targets, attentions, upper_bounds)
 
 
 def cache_ports(states: Mapping[str, int], heads: int) -> tuple[tuple[Port, ...], tuple[Port, ...]]:

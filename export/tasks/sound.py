@@ -26,12 +26,12 @@ from export.tasks.ports import (
     index_port,
     token_port,
 )
+from export.traced.generation import DecodeStep
 from export.traced.sound import (
     TracedSpeechTransformer,
     TracedTera,
     TracedWhisper,
     WhisperAlign,
-    WhisperDecode,
     WhisperEncode,
     WhisperHear,
 )
@@ -162,7 +162,7 @@ def _writing_plans(
         Plan("hear", WhisperHear(model, frames), heard, memory, attending, spectra),
         # the last block need not attend
         Plan("encode", WhisperEncode(model), source, prompt, 2 * (decoder.layers - 1), bounds),
-        decode_plan(WhisperDecode(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds),
+        decode_plan(DecodeStep(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds),
         Plan("align", WhisperAlign(model, CROSS, aligned), target, (weights,), 2 * last, bounds),
     )
 

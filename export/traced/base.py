@@ -114,7 +114,7 @@ class Traced(nn.Module):
 
     def entered(self, stack: str) -> Kind:
         """Return the kind of attention whose tokens enter a stack."""
-        return next(kind for kind in self.kinds if kind.kind == stack)
+        return next(kind for kind in self.kinds if kind.kind == stack.rpartition(".")[2])
 
     @property
     def pool(self) -> Kind | None:
@@ -131,7 +131,8 @@ class Traced(nn.Module):
 
     def stack_of(self, kind: Kind) -> int:
         """Return the number of the stack whose tokens are the keys of a kind: cross-attention reads the encoder's."""
-        return self.stacks.index("encoder" if kind.kind == "cross" else kind.kind)
+        names = [stack.rpartition(".")[2] for stack in self.stacks]
+        return names.index("encoder" if kind.kind == "cross" else kind.kind)
 
     def stages(self, kind: Kind) -> list[Kind]:
         """Return the kinds through which a kind is carried: the first stage first, itself last."""

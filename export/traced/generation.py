@@ -11,7 +11,7 @@ from export.traced.images import Normalize
 from model.architectures.convolutional import Convolutional
 from model.architectures.gpt import GPT
 from model.architectures.recurrent import Recurrent
-from model.architectures.transformer import Transformer
+from model.architectures.transformer import AutoregressiveDecoder, Transformer
 from model.parts.attention import KeyValue, Maps
 from model.parts.cache import recording
 from model.parts.heads import states_at
@@ -186,18 +186,20 @@ class TransformerEncode(nn.Module):
         return tuple(chain(*self.model.encode(source, source_visible)[0]))
 
 
-class TransformerDecode(nn.Module):
+class DecodeStep(nn.Module):
     """One token per row and the caches -> logits of the next token and the updated caches."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: AutoregressiveDecoder) -> None:
         super().__init__()
         self.model = model
 
-    def forward(
-        self, token: Tensor, position: Tensor, source_visible: Tensor, *remembered: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Run one step. `remembered` holds the caches and then the memory, as key, value, key, value, ..."""
-        caches = pairs(remembered)
+    def forward(self, token: Tensor, position: Tensor, *remembered: Tensor) -> tuple[Tensor, ...]:
+        """Run one step. `remembered` holds the caches and then the memory, as key, value, key, value, ...
+
+        Before them stands source_visible (batch, source), where not all of a source is visible.
+        """
+        visible, rest = (remembered[0], remembered[1:]) if len(remembered) % 2 else (None, remembered)
+        caches = pairs(rest)
         layers = len(caches) // 2
-        logits, present, _ = self.model.step(token, position, caches[:layers], caches[layers:], source_visible)
+        logits, present, _ = self.model.step(token, position, caches[:layers], caches[layers:], visible)
         return logits, *chain(*present)

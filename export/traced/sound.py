@@ -146,18 +146,3 @@ class WhisperAlign(nn.Module):
         """Return weights (batch, head, target, frame)."""
         _, maps = self.model.write(target, pairs(memory))
         return (torch.stack([maps[self.path.format(layer)][:, head] for layer, head in self.heads], dim=1),)
-
-
-class WhisperDecode(nn.Module):
-    """A token, a position, caches and memory -> logits and new caches."""
-
-    def __init__(self, model: Whisper) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, token: Tensor, position: Tensor, *remembered: Tensor) -> tuple[Tensor, ...]:
-        """Take the caches of all blocks, then their memory."""
-        every = pairs(remembered)
-        half = len(every) // 2
-        logits, present, _ = self.model.step(token, position, every[:half], every[half:], None)
-        return logits, *chain(*present)

@@ -69,7 +69,60 @@ TRANSFORMER_SIZES = {
 }
 
 
-class Transformer(nn.Module):
+class AutoregressiveDecoder(nn.Module):
+    """Predict every token of a target from what is remembered of a source and the tokens before it."""
+
+    target: Embedding
+    decoder: Decoder
+    head: nn.Module
+    target_contexts: nn.Module
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Sequence[KeyValue],
+        source_visible: Tensor | None,
+        recalls: Sequence[Recall] | None = None,
+    ) -> tuple[Tensor, Maps]:
+        """Run the decoder on whole targets (batch, target) and what is remembered of a source: logits, and maps."""
+        x, maps = self.states(target, memory, source_visible, recalls)
+        return self.head(x), maps
+
+    def states(
+        self,
+        target: Tensor,
+        memory: Sequence[KeyValue],
+        source_visible: Tensor | None,
+        recalls: Sequence[Recall] | None = None,
+    ) -> tuple[Tensor, Maps]:
+        """Return what the head reads of whole targets (batch, target): states (batch, target, width); and the maps."""
+        index = torch.arange(target.shape[1], device=target.device)
+        contexts = self.target_contexts(causal(target.shape[1], target.device), index, index)
+        embedded = self.target(target, index)
+        x, maps = self.decoder(embedded, contexts, memory, _over(source_visible), recalls)
+        return x, under("decoder", maps)
+
+    def step(
+        self,
+        token: Tensor,
+        position: Tensor,
+        past: Sequence[KeyValue],
+        memory: Sequence[KeyValue],
+        source_visible: Tensor | None,
+    ) -> tuple[Tensor, list[KeyValue], Maps]:
+        """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
+
+        token and position (batch); `past` as `Slots` takes it.
+        """
+        slots = Slots(past, position)
+        row, at = token[:, None], position[:, None]
+        embedded = self.target(row, at)  # (batch, 1, width)
+        contexts = self.target_contexts(slots.visible, at, slots.index)
+        x, maps = self.decoder(embedded, contexts, memory, _over(source_visible), slots.recalls)
+        return self.head(x[:, 0]), slots.present, under("decoder", maps)
+
+
+class Transformer(AutoregressiveDecoder):
     """Encode a source once, then predict every target token from the source and the tokens before it.
 
     `source_contexts` and `target_contexts` tell attention where the tokens of a side stand, as `Apart` does.
@@ -113,50 +166,6 @@ class Transformer(nn.Module):
         contexts = self.source_contexts(visible_keys(source_visible), index, index)
         memory, maps = self.encoder(embedded, contexts, recalls)
         return self.decoder.remember(memory), under("encoder", maps)
-
-    def decode(
-        self,
-        target: Tensor,
-        memory: Sequence[KeyValue],
-        source_visible: Tensor | None,
-        recalls: Sequence[Recall] | None = None,
-    ) -> tuple[Tensor, Maps]:
-        """Run the decoder on whole targets (batch, target) and what `encode` remembered; return logits and maps."""
-        x, maps = self.states(target, memory, source_visible, recalls)
-        return self.head(x), maps
-
-    def states(
-        self,
-        target: Tensor,
-        memory: Sequence[KeyValue],
-        source_visible: Tensor | None,
-        recalls: Sequence[Recall] | None = None,
-    ) -> tuple[Tensor, Maps]:
-        """Return what the head reads of whole targets (batch, target): states (batch, target, width); and the maps."""
-        index = torch.arange(target.shape[1], device=target.device)
-        contexts = self.target_contexts(causal(target.shape[1], target.device), index, index)
-        embedded = self.target(target, index)
-        x, maps = self.decoder(embedded, contexts, memory, _over(source_visible), recalls)
-        return x, under("decoder", maps)
-
-    def step(
-        self,
-        token: Tensor,
-        position: Tensor,
-        past: Sequence[KeyValue],
-        memory: Sequence[KeyValue],
-        source_visible: Tensor | None,
-    ) -> tuple[Tensor, list[KeyValue], Maps]:
-        """Decode one token a row, every row at a position of its own: logits (batch, vocabulary), new cache, maps.
-
-        token and position (batch); `past` as `Slots` takes it.
-        """
-        slots = Slots(past, position)
-        row, at = token[:, None], position[:, None]
-        embedded = self.target(row, at)  # (batch, 1, width)
-        contexts = self.target_contexts(slots.visible, at, slots.index)
-        x, maps = self.decoder(embedded, contexts, memory, _over(source_visible), slots.recalls)
-        return self.head(x[:, 0]), slots.present, under("decoder", maps)
 
 
 def _over(source_visible: Tensor | None) -> Context:

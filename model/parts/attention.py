@@ -171,9 +171,9 @@ class MultiHeadAttention(nn.Module):
     `bias` is that of queries, keys and values (of keys unless `key_bias` says otherwise), `output_bias` that of the
     joining projection. A head is `head_width` wide, by default its share of the width. There may be fewer heads of keys
     and values (`key_heads`), each of which serves as many heads of queries (Ainslie et al. 2023); keys and values are
-    remembered once. `norm` makes a norm of queries and one of keys, a head's width each (Henry et al. 2020). `score`
-    and `select` are those of `attend`, for queries and keys of one head's width; each has a batch and all heads before
-    them.
+    remembered once; they are made of states `source` wide, by default as wide as those of queries. `norm` makes a norm
+    of queries and one of keys, a head's width each (Henry et al. 2020). `score` and `select` are those of `attend`, for
+    queries and keys of one head's width; each has a batch and all heads before them.
     """
 
     def __init__(
@@ -186,6 +186,7 @@ class MultiHeadAttention(nn.Module):
         output_bias: bool = True,
         key_heads: int | None = None,
         head_width: int | None = None,
+        source: int | None = None,
         norm: Callable[[int], nn.Module] | None = None,
         score: Score = scaled_dot_product,
         select: Select = soft,
@@ -198,8 +199,8 @@ class MultiHeadAttention(nn.Module):
         self.heads, self.key_heads = heads, key_heads or heads
         own = head_width or width // heads
         self.query = nn.Linear(width, heads * own, bias)
-        self.key = nn.Linear(width, self.key_heads * own, bias if key_bias is None else key_bias)
-        self.value = nn.Linear(width, self.key_heads * own, bias)
+        self.key = nn.Linear(source or width, self.key_heads * own, bias if key_bias is None else key_bias)
+        self.value = nn.Linear(source or width, self.key_heads * own, bias)
         self.output = nn.Linear(heads * own, width, output_bias)
         self.query_norm, self.key_norm = (norm(own) if norm else nn.Identity() for _ in range(2))
         self.score = score

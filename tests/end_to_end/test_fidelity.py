@@ -18,9 +18,11 @@ from tests.samples import explanations_reference
 from tests.samples.fidelity import (
     BUNDLED,
     FAMILIES,
+    RESIZED,
     TOLERANCE,
     Seen,
     close,
+    normalised,
     of_families,
     open_model,
     real_places,
@@ -444,6 +446,10 @@ def their_steps(model, seen, target):
         shown = torch.from_numpy(seen.feed["source_visible"]).long()
         encoded = theirs.get_encoder()(torch.from_numpy(seen.feed["source"]), attention_mask=shown)
         more = {"encoder_outputs": encoded, "attention_mask": shown}
+    if "pixels" in seen.feed:
+        pixels = normalised(model.manifest.image, torch.from_numpy(seen.feed["pixels"]))
+        resized = {"interpolate_pos_encoding": True} if model.manifest.name in RESIZED else {}
+        more = {"encoder_outputs": theirs.get_encoder()(pixels, **resized)}
     past = None
     for index in range(target.shape[1]):
         token = target[:, index : index + 1]

@@ -80,6 +80,7 @@ class Watched:
             found = re.search(BLOCKS, path)
             if found:
                 stack = found[1] or next(iter(kind.kind for kind in model.manifest.attention))
+                stack = "decoder" if path.startswith("decoder.") else stack  # of a GPT-2 behind an encoder
                 self.hooks.append(part.register_forward_pre_hook(self.catch(stack), with_kwargs=True))
         self.smooth = [part for part in self.module.modules() if type(part).__name__ in SMOOTH]
 

@@ -13,6 +13,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers.models.trocr.modeling_trocr import TrOCRSinusoidalPositionalEmbedding
 
 from export.checkpoints.building.family import ExportOptions
 from export.checkpoints.families import FAMILIES
@@ -181,7 +182,11 @@ def reference(folder: Path) -> Any:
     kind = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return in_double(kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval())
+        model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
+    for part in model.modules():
+        if isinstance(part, TrOCRSinusoidalPositionalEmbedding):  # of a loaded model, it holds nothing
+            part.weights = part.get_embedding(len(part.weights), part.embedding_dim, part.padding_idx).double()
+    return in_double(model)
 
 
 def processor(kind: str, height: int, width: int, **more: Any) -> dict[str, Any]:
@@ -667,6 +672,43 @@ def normalising_before(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "bart", "normalize_before": True, "add_final_layer_norm": True}
     (folder / "config.json").write_text(json.dumps(config))
+
+
+LETTERED_PARTS: Parts = {
+    "encoder": (r"encoder\.layers?\.\d+\.attention", "v_proj", "o_proj"),
+    "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
+    "cross": (r"decoder\.layers\.\d+\.encoder_attn", "v_proj", "out_proj"),
+}
+DESCRIBED_PARTS: Parts = {
+    "encoder": LETTERED_PARTS["encoder"],
+    "decoder": (r"h\.\d+\.attn", "c_attn", "c_proj"),
+    "cross": (r"h\.\d+\.crossattention", "c_attn", "c_proj"),
+}
+READER_TOKENS = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "bos_token_id": 0}
+
+
+def reader(
+    encoder: Any, seen: dict[str, Any], decoder: Any, written: dict[str, Any], parts: Parts = LETTERED_PARTS
+) -> Reference:
+    """A decoder of texts behind an encoder of pictures."""
+    picture = {**SMALL, "intermediate_size": 24, "image_size": 8, "patch_size": 4, "layer_norm_eps": 1e-3}
+
+    def make() -> Any:
+        halves = encoder(**{**picture, **seen}), decoder(vocab_size=300, **written)
+        config = T.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+            *halves, **READER_TOKENS, tie_word_embeddings=False, attn_implementation="eager"
+        )
+        return T.VisionEncoderDecoderModel(config)
+
+    return Reference(make, parts)
+
+
+LETTERED = {
+    "d_model": 24, "decoder_layers": 3, "decoder_attention_heads": 4, "decoder_ffn_dim": 20,
+    "max_position_embeddings": 40, "cross_attention_hidden_size": 16,
+}  # fmt: skip
+READS = {"generation_config.json": READER_TOKENS | {"max_length": 12}}
+"""The tokens and rules of a model that reads pictures."""
 
 
 def multilingual(config: Any, kind: Any, **options: Any) -> Reference:
@@ -1526,6 +1568,48 @@ CASES = {
     "umt5": Case(
         t5(T.UMT5Config, T.UMT5ForConditionalGeneration, num_layers=3, num_decoder_layers=2), "text2text-generation",
         T5_GENERATION, ending,
+    ),
+    "trocr": Case(
+        reader(T.ViTConfig, {"image_size": (8, 12), "qkv_bias": False}, T.TrOCRConfig, LETTERED), "image-to-text",
+        processor("ViTImageProcessor", 8, 12) | {"generation_config.json": READER_TOKENS | BEAMS}, roberta_bytes,
+        exported=True,
+    ),
+    "trocr-small": Case(
+        reader(T.DeiTConfig, {}, T.TrOCRConfig, {**LETTERED, "scale_embedding": True}), "image-to-text",
+        processor("DeiTImageProcessor", 8, 8, do_center_crop=False) | READS, roberta_bytes,
+        options=("--image-size", "12x8"),
+    ),
+    "trocr-large": Case(
+        reader(
+            T.ViTConfig, {"qkv_bias": False}, T.TrOCRConfig,
+            {
+                **LETTERED, "activation_function": "relu", "scale_embedding": True, "layernorm_embedding": False,
+                "use_learned_position_embeddings": False, "tie_word_embeddings": False,
+            },
+        ),
+        "image-to-text", processor("ViTImageProcessor", 8, 8) | READS, roberta_bytes,
+    ),
+    "trocr-beit": Case(
+        reader(
+            T.BeitConfig, {**OF_EACH_LAYER, "use_mean_pooling": False}, T.TrOCRConfig,
+            {**LETTERED, "cross_attention_hidden_size": None},
+        ),
+        "image-to-text", processor("BeitImageProcessor", 8, 8) | READS, roberta_bytes,
+    ),
+    "vit-gpt2": Case(
+        reader(
+            T.ViTConfig, {}, T.GPT2Config,
+            {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 48, "scale_attn_by_inverse_layer_idx": True},
+            DESCRIBED_PARTS,
+        ),
+        "image-to-text", processor("ViTImageProcessor", 8, 8) | READS, byte_pairs,
+    ),
+    "dinov2-gpt2": Case(
+        reader(
+            T.Dinov2Config, {"mlp_ratio": 2}, T.GPT2Config,
+            {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 48, "tie_word_embeddings": False}, DESCRIBED_PARTS,
+        ),
+        "image-to-text", processor("BitImageProcessor", 8, 8, **CROP) | READS, byte_pairs,
     ),
     **pair(
         "clip",

@@ -8,6 +8,7 @@ import onnxruntime as ort
 import pytest
 import torch
 from transformers import AutoFeatureExtractor
+from transformers.pytorch_utils import Conv1D
 
 from contract.artifact import read_artifact
 from contract.manifest import FUSIONS, GRAPH_METHODS, POOL
@@ -142,6 +143,11 @@ def draw(described, ports, batch, *, whole=False):
         pixels = rng.integers(0, 256, shape, dtype=np.uint8) * (rng.random(shape) < 0.4).astype(np.uint8)
         grid = next((kind.grid for kind in described.attention if kind.grid), None)
         feed = {"pixels": pixels, **filled(grid, rule, rng, batch, whole=whole)}
+        if described.generation:
+            feed |= {
+                "target": rng.integers(6, int(described.made_by["vocabulary"]), (batch, TARGET)),
+                "answered": np.tile(np.arange(TARGET), (batch, 1)),
+            }
         return {name: array for name, array in feed.items() if name in names}
     if described.sound:
         feed = sounds(described, rng, batch, whole=whole)
@@ -249,7 +255,9 @@ def of_checkpoint(name, described):
         def hook(module, given, value):
             width = joined.shape[0] // heads[kind]
             split = value.detach().unflatten(-1, (-1, width))  # (batch, token, head, width of a head)
-            if described.family == "gpt_neox":  # query, key and value of each head lie side by side
+            if kind == "cross":  # keys may stand before them
+                split = split[..., -heads[kind] :, :]
+            elif described.family == "gpt_neox":  # query, key and value of each head lie side by side
                 split = split[..., 2::3, :]
             elif (more := split.shape[-2] - heads[kind]) > 0:  # those of all heads do, as in gpt2
                 split = split[..., -(more // 2) :, :]
@@ -262,7 +270,8 @@ def of_checkpoint(name, described):
     for kind, (path, value, joined) in CASES[name].model.parts.items():
         for attention in [name for name in modules if value and re.search(rf"(^|\.){path}$", name)]:
             weight = modules[f"{attention}.{joined}"].weight.detach().numpy()
-            projection = weight if described.family == "gpt2" else weight.T
+            transposed = isinstance(modules[f"{attention}.{joined}"], Conv1D)
+            projection = weight if transposed else weight.T
             modules[f"{attention}.{value}"].register_forward_hook(catch(kind, projection))
 
     before_norm = []
@@ -292,8 +301,7 @@ def of_checkpoint(name, described):
 
 def _asked(name, model, described, given):
     if described.image:
-        rule = described.image
-        normal = (given["pixels"].double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)
+        rule, normal = described.image, normalised(described.image, given["pixels"])
         more: dict[str, object] = {"interpolate_pos_encoding": True} if name in RESIZED else {}
         if described.family == "vit_mae":  # which hides most patches, and shuffles the others
             model.config.mask_ratio, places = 0.0, described.attention[0].grid
@@ -304,8 +312,10 @@ def _asked(name, model, described, given):
                 for side, most in zip((rule.height, rule.width), given["shown"].T, strict=True)
             )
             mask = down[:, :, None] & across[:, None]
-            normal, more = normal * mask[..., None], {"pixel_mask": mask.long()} if "image_visible" in given else {}
-        return model(normal.permute(0, 3, 1, 2), output_attentions=True, output_hidden_states=True, **more)
+            normal, more = normal * mask[:, None], {"pixel_mask": mask.long()} if "image_visible" in given else {}
+        if "target" in given:
+            more = {**more, "decoder_input_ids": given["target"]}
+        return model(normal, output_attentions=True, output_hidden_states=True, **more)
     if described.sound:
         return model(heard_by(name, described.sound, given), output_attentions=True, output_hidden_states=True)
     if described.task == "text-generation":
@@ -321,6 +331,11 @@ def _asked(name, model, described, given):
     padded = given["source"].where(shown, model.config.pad_token_id or 0)
     more = {"token_type_ids": given["source_types"]} if "source_types" in given else {}
     return model(padded, attention_mask=shown.long(), output_attentions=True, output_hidden_states=True, **more)
+
+
+def normalised(rule, pixels):
+    """Return pixels (batch, height, width, channel) as the reference library takes them, in float64."""
+    return ((pixels.double() / 255 - torch.tensor(rule.mean)) / torch.tensor(rule.std)).permute(0, 3, 1, 2)
 
 
 def heard_by(name, rule, given):
@@ -360,7 +375,7 @@ def _answer(name, described, out, feed):
     return logits
 
 
-RESIZED = ("vit-larger", "ijepa-features")
+RESIZED = ("vit-larger", "ijepa-features", "trocr-small")
 """The cases of images of another size, which the reference library takes only if it is told so."""
 UNPOOLED = {
     "ijepa-features": lambda states: states.mean(1),

@@ -98,14 +98,23 @@ ASKED = ({}, {"num_beams": 1}, {"num_beams": 4, "length_penalty": 2.0, "max_new_
 """A checkpoint's own rules and defaults, greedy, and beams and a penalty."""
 
 
-@torch.no_grad()
 def generated_by(model, tokens, **asked):
     """Return the tokens that the reference library generates of those of a text, without the end."""
     given, continues = torch.tensor([tokens]), not model.config.is_encoder_decoder
     more = {"attention_mask": torch.ones_like(given), **({"pad_token_id": 1} if continues else {})}
+    return _made(model, len(tokens) if continues else 1, inputs=given, **asked, **more)
+
+
+def generated_of(model, pixels, **asked):
+    """Return the same of a picture: pixels (1, channel, height, width), normalised."""
+    return _made(model, 1, pixel_values=pixels, **asked)
+
+
+@torch.no_grad()
+def _made(model, begun, **asked):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        out = model.generate(given, **asked, **more)[0].tolist()
-    made, end = out[len(tokens) if continues else 1 :], model.generation_config.eos_token_id
+        made = model.generate(**asked)[0].tolist()[begun:]
+    end = model.generation_config.eos_token_id
     ends = end if isinstance(end, list) else [end]
     return made[: next((place for place, token in enumerate(made) if token in ends), len(made))]

@@ -16,8 +16,11 @@ class Searching(Generator):
 
 
 @torch.no_grad()
-def generated(source, tokens, asked):
-    """Return the target of the service's search, driven by our definition, which computes every step anew."""
+def generated(source, tokens, asked, pixels=None):
+    """Return the target of the service's search, driven by our definition, which computes every step anew.
+
+    It is of the tokens of a text, or without them of pixels (1, height, width, channels).
+    """
     rules = source.generation
     search = Searching(source).search(GenerateOptions(**asked), tokens)
     while not search.done:
@@ -25,8 +28,13 @@ def generated(source, tokens, asked):
         if rules.start is None:
             feed = (torch.tensor([[*tokens, *target] for target in live]),)
         else:
-            rows = torch.tensor([tokens] * len(live))
             start = Searching(source)._rules(GenerateOptions(**asked)).start
-            feed = rows, torch.ones_like(rows, dtype=torch.bool), torch.tensor([[start, *target] for target in live])
+            rows, targets = torch.tensor([tokens] * len(live)), torch.tensor([[start, *target] for target in live])
+            seen = (
+                (rows, torch.ones_like(rows, dtype=torch.bool))
+                if pixels is None
+                else (pixels.expand(len(live), -1, -1, -1),)
+            )
+            feed = *seen, targets
         search.advance(log_softmax(source.traced.observe(*feed).answer[:, -1].numpy()))
     return list(rules.without_end(search.best().tokens))

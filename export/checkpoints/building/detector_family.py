@@ -75,7 +75,7 @@ BACKBONE_IRRELEVANT_KEYS = frozenset(
     """
     add_cross_attention cross_attention_hidden_size exponential_decay_length_penalty features_only freeze_batch_norm_2d
     id2label is_decoder is_encoder_decoder num_labels problem_type pruned_heads remove_invalid_values stage_names
-    tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class use_pretrained_backbone use_timm_backbone
+    tie_word_embeddings tokenizer_class use_pretrained_backbone use_timm_backbone
     """.split()
 )
 """Keys of a backbone's configuration that change nothing: of classifiers, of texts, of how weights were initialised."""

@@ -83,27 +83,7 @@ class Family(ABC, Generic[C]):
 
     def read(self, checkpoint: Checkpoint) -> C:
         """Return the validated configuration. Raises CheckpointError that names the key that is not supported."""
-        dropped = IRRELEVANT_KEYS | self.config.irrelevant_keys
-        fields = self.config.model_fields
-        given = {
-            key: value
-            for key, value in checkpoint.config.items()
-            if key in fields or (key not in dropped and key not in GENERATION_KEYS and value is not None)
-        }
-        try:
-            return self.config.model_validate_json(json.dumps(given))  # in JSON a list may be a tuple
-        except ValidationError as error:
-            problems = error.errors(include_url=False)
-            unknown = [str(problem["loc"][0]) for problem in problems if problem["type"] == "extra_forbidden"]
-            if unknown and len(unknown) == len(problems):
-                raise CheckpointError(
-                    f"{CONFIG}: {', '.join(unknown)}: not known of {self.model_type}, so the effect is not reproduced; "
-                    f"if there is none, add: {' '.join(f'--ignore {key}' for key in unknown)}"
-                ) from error
-            first = next(problem for problem in problems if problem["type"] != "extra_forbidden")
-            key = ".".join(str(step) for step in first["loc"])
-            message = first["msg"].removeprefix("Value error, ")
-            raise CheckpointError(f"{CONFIG}: {key}: {message}, given {str(first['input'])[:64]!r}") from error
+        return read_config(self.config, self.model_type, checkpoint.config)
 
     def task(self, checkpoint: Checkpoint, requested: Task | None) -> Task:
         """Return the task to export for: the requested one or, by default, the one that the checkpoint is for.
@@ -156,6 +136,34 @@ class Family(ABC, Generic[C]):
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the tensors by our names, with the changes that the module needs; by default none."""
         return tensors
+
+
+def read_config(kind: type[C], model_type: str, config: Mapping[str, Any], within: str = "") -> C:
+    """Return a validated configuration, of a whole checkpoint or of a part `within` it, such as `encoder.`.
+
+    Raises CheckpointError that names the key that is not supported.
+    """
+    dropped, fields = IRRELEVANT_KEYS | kind.irrelevant_keys, kind.model_fields
+    given = {
+        key: value
+        for key, value in config.items()
+        if key in fields or (key not in dropped and key not in GENERATION_KEYS and value is not None)
+    }
+    try:
+        return kind.model_validate_json(json.dumps(given))  # in JSON a list may be a tuple
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        unknown = [str(problem["loc"][0]) for problem in problems if problem["type"] == "extra_forbidden"]
+        if unknown and len(unknown) == len(problems):
+            named = ", ".join(f"{within}{key}" for key in unknown)
+            raise CheckpointError(
+                f"{CONFIG}: {named}: not known of {model_type}, so the effect is not reproduced; "
+                f"if there is none, add: {' '.join(f'--ignore {key}' for key in unknown)}"
+            ) from error
+        first = next(problem for problem in problems if problem["type"] != "extra_forbidden")
+        key = within + ".".join(str(step) for step in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise CheckpointError(f"{CONFIG}: {key}: {message}, given {str(first['input'])[:64]!r}") from error
 
 
 def made_by(family: str, sizes: object, checkpoint: Checkpoint, unused: list[str]) -> dict[str, Any]:

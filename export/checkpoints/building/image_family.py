@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from contract.input_rules import ImageRule
 from contract.manifest import Task
 from export.checkpoints.building.family import ExportOptions, Family, made_by
 from export.checkpoints.building.tensor_names import Names
@@ -114,13 +115,17 @@ class ImageFamily(Family[P]):
             )
         return trained
 
-    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: P, task: Task) -> Source:
-        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+    def rule(self, checkpoint: Checkpoint, options: ExportOptions, config: P) -> ImageRule:
+        """Return how images are prepared. Raises CheckpointError."""
         processor = processor_of(checkpoint, options.ignored)
         image = options.image or self.image(sides(config.image_size), processed_size(processor, self.processor))
-        rule = read_image_rule(processor, image, config.num_channels, self.processor)
+        return read_image_rule(processor, image, config.num_channels, self.processor)
+
+    def build(self, checkpoint: Checkpoint, options: ExportOptions, config: P, task: Task) -> Source:
+        """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
+        rule = self.rule(checkpoint, options, config)
         try:
-            module, sizes = self.compose(config, image, task, checkpoint)
+            module, sizes = self.compose(config, (rule.height, rule.width), task, checkpoint)
         except ValueError as error:
             raise CheckpointError(f"{CONFIG}: {error}; say another size with --image-size HEIGHTxWIDTH") from error
         module, unused = self.fill(module, checkpoint, config, task)
@@ -165,9 +170,12 @@ class VisionTransformerFamily(ImageFamily[C]):
     ) -> tuple[nn.Module, ViTConfig]:
         """Return a ViT, not yet filled, and its sizes."""
         sizes = self.sizes(config, image, checkpoint)
+        return self.composed(config, sizes, self.head(config, sizes, task, checkpoint)), sizes
+
+    def composed(self, config: C, sizes: ViTConfig, head: nn.Module) -> ViT:
+        """Return a ViT of some sizes, not yet filled, with this head."""
         blocks = [self.block(config, sizes) for _ in range(sizes.layers)]
-        head, parts = self.head(config, sizes, task, checkpoint), self.parts(config, sizes)
-        return vit(sizes, head, blocks=blocks, **parts), sizes
+        return vit(sizes, head, blocks=blocks, **self.parts(config, sizes))
 
     def adapt(self, config: C, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Interpolate the position embeddings to the grid of the image that is exported for."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +45,17 @@ def copy_of(name: str) -> Destination:
 
 Names = Mapping[str, str | Destination]
 """Name in the checkpoint -> ours. `{}` stands for a block's number; a final `.weight` or `.bias` may be omitted."""
+
+
+def moved(names: Names, theirs: str, ours: str) -> Names:
+    """Return the names of a part of a checkpoint that lies behind `theirs` there, and behind `ours` here."""
+    found: dict[str, str | Destination] = {}
+    for name, to in names.items():
+        if isinstance(to, str):
+            found[f"{theirs}{name}"] = f"{ours}{to}"
+        else:
+            found[f"{theirs}{name}"] = replace(to, names=tuple(f"{ours}{one}" for one in to.names)) if to.names else to
+    return found
 
 
 LEGACY_SUFFIXES = {"gamma": "weight", "beta": "bias"}

@@ -61,20 +61,15 @@ LISTED: dict[str, tuple[str, tuple[Task, ...]]] = {
     "audio-spectrogram-transformer": ("audio_spectrogram_transformer", ("audio-classification", "feature-extraction")),
     **dict.fromkeys(("t5", "mt5", "umt5"), ("t5", SEQUENCES)),
     "bart": ("bart", (*SEQUENCES, "text-classification")),
+    "vision-encoder-decoder": ("vision_encoder_decoder", ("image-to-text",)),
 }
 """`model_type` -> the file of its family, and its tasks. So much of a folder is said without PyTorch, which the files
 need."""
 
 
-NOT_READ = {"vision-encoder-decoder": "no definition here has a decoder of texts behind an encoder of pictures (TrOCR)"}
-"""Types that are asked for, and why they are not read."""
-
-
 def check_type(config: Mapping[str, Any], requested: Task | None) -> None:
     """Raise CheckpointError for a configuration whose type, or whose architecture, is not supported."""
     kind = config.get("model_type")
-    if isinstance(kind, str) and kind in NOT_READ:
-        raise CheckpointError(f"{CONFIG}: model_type {kind} is not read: {NOT_READ[kind]}")
     if not isinstance(kind, str) or kind not in LISTED:
         raise CheckpointError(f"{CONFIG}: model_type must be one of {', '.join(LISTED)}, given {str(kind)[:64]!r}")
     check_architectures(kind, LISTED[kind][1], config, requested)

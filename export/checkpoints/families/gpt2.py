@@ -1,5 +1,7 @@
 """GPT-2 (Radford et al. 2019)."""
 
+import itertools
+
 from torch import Tensor, nn
 
 from export.checkpoints.building.decoder_family import DecoderConfig, DecoderFamily
@@ -45,17 +47,23 @@ class GPT2Family(DecoderFamily[Config]):
 
     def adapt(self, config: Config, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Fold the scale of the scores, apart from 1 / √(head width), into the queries."""
-        for layer in range(config.n_layer):
-            factor = 1.0 if config.scale_attn_weights else (config.n_embd / config.n_head) ** 0.5
-            factor /= layer + 1 if config.scale_attn_by_inverse_layer_idx else 1
-            for part in ("weight", "bias") if factor != 1.0 else ():
-                name = f"decoder.blocks.{layer}.attention.query.{part}"
-                if name in tensors:
-                    tensors[name] = tensors[name].float() * factor  # half floats would round it again
-        return tensors
+        return with_scales(config, tensors)
+
+
+def with_scales(config: Config, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors whose queries hold the scale of the scores of their layer, apart from 1 / √(head width)."""
+    scaled = dict(tensors)
+    for layer in range(config.n_layer):
+        factor = 1.0 if config.scale_attn_weights else (config.n_embd / config.n_head) ** 0.5
+        factor /= layer + 1 if config.scale_attn_by_inverse_layer_idx else 1
+        for name in (f"decoder.blocks.{layer}.{part}.query.{one}" for part, one in QUERIES) if factor != 1.0 else ():
+            if name in tensors:
+                scaled[name] = tensors[name].float() * factor  # half floats would round it again
+    return scaled
 
 
 BLOCK = "decoder.blocks.{}"
+QUERIES = tuple(itertools.product(("attention", "cross"), ("weight", "bias")))
 
 GPT2 = GPT2Family(
     "gpt2",

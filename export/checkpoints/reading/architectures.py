@@ -25,6 +25,7 @@ ARCHITECTURES: tuple[tuple[str, Task | None], ...] = (
     ("MTModel", "text2text-generation"),
     ("ForConditionalGeneration", "text2text-generation"),
     ("ForConditionalGeneration", "automatic-speech-recognition"),
+    ("VisionEncoderDecoderModel", "image-to-text"),
     ("Model", "feature-extraction"),
 )
 """Ending of the class that a checkpoint was saved from -> the task of that class, by its family; None if it is none of

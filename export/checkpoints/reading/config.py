@@ -56,7 +56,7 @@ IRRELEVANT_KEYS = frozenset(
     attn_implementation n_special predict_special_tokens directionality pooler_fc_size pooler_num_attention_heads
     pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step embedding_dropout mlp_dropout
     deterministic_flash_attn reference_compile repad_logits_with_grad sparse_prediction sparse_pred_ignore_index
-    initializer_cutoff_factor
+    initializer_cutoff_factor tf_legacy_loss tie_encoder_decoder
     """.split()
 )
 """Keys of any configuration that do not change what a trained model computes: training, bookkeeping, memory."""

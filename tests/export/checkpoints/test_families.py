@@ -9,6 +9,7 @@ from pydantic_core import PydanticUndefined
 from contract.artifact import read_artifact
 from export.checkpoints.building.tower_family import TwoTowers
 from export.checkpoints.families import FAMILIES, LISTED
+from export.checkpoints.families.vision_encoder_decoder import DECODERS
 from export.checkpoints.reading.config import ACTIVATIONS
 from export.checkpoints.reading.tokenizers.classes import CLASSES as ROWS
 from tests.conftest import ROOT
@@ -81,6 +82,9 @@ def test_the_defaults_of_a_configuration_are_those_of_the_reference_library(name
     configured = [(theirs, family.config)]
     if isinstance(family, TwoTowers):
         configured = [(theirs.vision_config, family.image.config), (theirs.text_config, family.text.config)]
+    if name == "vision-encoder-decoder":  # whose parts have defaults; those of encoders are of their families
+        behind = {"is_decoder": True, "add_cross_attention": True}
+        configured = [(CONFIG_MAPPING[kind](**behind), part.config) for kind, part in DECODERS.items()]
     for config, own in configured:
         ours = {field: info.default for field, info in own.model_fields.items() if hasattr(config, field)}
         ours = {field: default for field, default in ours.items() if default not in (None, PydanticUndefined)}

@@ -88,11 +88,6 @@ def test_the_decoder_of_a_masked_autoencoder_is_set_aside(tmp_path, block):
         check_type(json.loads((tmp_path / "config.json").read_text()), None)
 
 
-def test_a_type_that_is_asked_for_and_not_read_is_refused_with_the_reason():
-    with pytest.raises(CheckpointError, match="model_type vision-encoder-decoder is not read: no definition here has"):
-        check_type({"model_type": "vision-encoder-decoder"}, None)
-
-
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [

@@ -19,7 +19,7 @@ from service.explanations.ctc import read
 from service.inputs.image_preprocessing import decode_image
 from service.options.generation import GenerateOptions
 from tests.samples.checkpoints import CASES, CHOSEN, checkpoint_of, reference, source_of_case
-from tests.samples.fidelity import WITH_MAPS, close, draw, of_checkpoint, real_places
+from tests.samples.fidelity import RESIZED, WITH_MAPS, close, draw, normalised, of_checkpoint, real_places
 from tests.samples.reference_images import photograph, processed
 from tests.samples.reference_texts import (
     ASKED,
@@ -27,6 +27,7 @@ from tests.samples.reference_texts import (
     TEXTS,
     encoded,
     generated_by,
+    generated_of,
     has_a_file,
     sentences,
     tokenizer_of,
@@ -98,10 +99,8 @@ def test_answers_and_windows_are_those_of_the_reference_library(sources, name):
                 lambda module, given, found: caught.append(found[1].numpy())
             )
     feed = draw(source, source.plan("predict").inputs, 3)
-    pixels = (torch.from_numpy(feed["pixels"]).double() / 255 - torch.tensor(source.image.mean)) / torch.tensor(
-        source.image.std
-    )
-    wanted = theirs(pixels.permute(0, 3, 1, 2), output_attentions=True).logits.numpy()
+    pixels = normalised(source.image, torch.from_numpy(feed["pixels"]))
+    wanted = theirs(pixels, output_attentions=True).logits.numpy()
     ours = source.traced.observe(*tensors(feed))
     close(ours.answer.numpy(), wanted, "answer", EXACT)
     for mine, windows in zip([layer for kind in ours.weights for layer in kind], caught, strict=True):
@@ -164,7 +163,7 @@ def test_labels_and_scores_are_those_of_the_configuration(sources, name):
 @pytest.mark.parametrize("name", [name for name, case in CHOSEN.items() if case.tokenizer or case.prepare])
 def test_texts_and_pairs_have_the_tokens_of_the_reference_library(sources, name):
     source = sources(name)
-    ours = Tokenizer.from_str(source.tokenizer)
+    ours = Tokenizer.from_str(source.tokenizer or source.target_tokenizer)
     texts = TEXTS if has_a_file(name) else sentences(name, 8, seed=0)
     for text in texts:
         assert ours.encode(text).ids == encoded(name, text)
@@ -204,6 +203,19 @@ def test_generation_is_the_reference_library_s_token_for_token(sources, name):
             assert ours == generated_by(model, tokens, **asked), (asked, text)
             found.add(tuple(ours))
     assert len(found) > 8, "a model that always says the same would prove little"
+
+
+@pytest.mark.parametrize("name", of_task("image-to-text"))
+def test_what_is_written_of_a_picture_is_the_reference_library_s_token_for_token(sources, name):
+    source, model, found = sources(name), reference(checkpoint_of(name)), set()
+    ports = source.plan("predict").inputs
+    more = {"interpolate_pos_encoding": True} if name in RESIZED else {}
+    for batch, asked in enumerate(ASKED, 3):
+        for pixels in torch.from_numpy(draw(source, ports, batch)["pixels"]).split(1):
+            ours = generated(source, [], asked, pixels)
+            assert ours == generated_of(model, normalised(source.image, pixels), **asked, **more), asked
+            found.add(tuple(ours))
+    assert len(found) > 4, "a model that always says the same would prove little"
 
 
 @pytest.mark.parametrize("name", [name for name in LANGUAGES if name in CHOSEN])
