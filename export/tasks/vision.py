@@ -4,7 +4,7 @@ from typing import Any
 
 from contract.generation import Generation
 from contract.input_rules import ImageRule
-from contract.manifest import ANSWERED, GRADIENT_METHODS, Port
+from contract.manifest import ANSWERED, GRADIENT_METHODS, Kind, Port
 from export.plan import Plan, Source, UpperBounds
 from export.tasks.generation import (
     TARGET_TOKENIZER,
@@ -29,6 +29,10 @@ from export.traced.images import Normalize
 from export.traced.vision import TracedVisionEncoderDecoder, VisionEncode
 from model.architectures.vision_encoder_decoder import VisionEncoderDecoder, VisionEncoderDecoderConfig
 
+SEEN = "vision.encoder.blocks.{}.attention"
+OWN, CROSS = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
+"""The paths of attentions, by layer."""
+
 
 def image_to_text(
     name: str,
@@ -42,33 +46,15 @@ def image_to_text(
     made_by: dict[str, Any],
 ) -> Source:
     """Plan the graphs: `encode` and `decode` write, the others show attention. The tokenizer is that of targets."""
-    image, decoder = config.image, config.decoder
-    over = {"grid": image.grid, "prefix": image.prefix}
-    own, cross = "decoder.blocks.{}.attention", "decoder.blocks.{}.cross"
-    seen = attention_kind(
-        "encoder", "vision.encoder.blocks.{}.attention", image.layers, image.heads, "image", "image"
-    ).model_copy(update=over)
-    kinds = (
-        seen,
-        attention_kind("decoder", own, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS),
-        in_colour(
-            attention_kind(
-                "cross", cross, decoder.layers, decoder.heads, "target", "image", *GRADIENT_METHODS
-            ).model_copy(update=over),
-            rule,
-        ),
-    )
-    sizes, heads, head = {"image": seen.length}, decoder.heads, decoder.head_width
-    pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
-    logits = float_port("logits", "batch", ANSWERED, config.vocabulary)
-    bounds: UpperBounds = {**dict.fromkeys(("target", "token"), config.vocabulary), "position": "capacity"}
-    normalize = Normalize(rule.mean, rule.std)
+    kinds, normalize = _kinds(config, rule), Normalize(rule.mean, rule.std)
     traced = TracedVisionEncoderDecoder(model, kinds, normalize)
+    pixels = Port(name="pixels", dtype="uint8", axes=("batch", rule.height, rule.width, rule.channels))
     inputs = pixels, token_port("target"), token_port(ANSWERED)
-    base = base_plan(traced, inputs, (logits,), sizes, (image.width, decoder.width, decoder.width), bounds)
-    states, crossed = (keys_and_values(path, decoder.layers) for path in (own, cross))
-    memory = tuple(float_port(state, "batch", heads, seen.length, head) for state in crossed)
-    past, present = cache_ports(dict.fromkeys(states, head), heads)
+    logits, sizes = float_port("logits", "batch", ANSWERED, config.vocabulary), {"image": kinds[0].length}
+    bounds: UpperBounds = {**dict.fromkeys(("target", "token"), config.vocabulary), "position": "capacity"}
+    widths = config.image.width, config.decoder.width, config.decoder.width
+    base = base_plan(traced, inputs, (logits,), sizes, widths, bounds)
+    own, crossed = (keys_and_values(path, config.decoder.layers) for path in (OWN, CROSS))
     longest = min(config.length, rules.max_new_tokens)
     long = min(longest, MAX_VERIFIED_TOKENS)
     return Source(
@@ -82,11 +68,10 @@ def image_to_text(
         plans=(
             *derived_plans(traced, base, sizes),
             *saliency_plans(traced, base, rule),
-            Plan("encode", VisionEncode(model, normalize), (pixels,), memory, image.layers, bounds),
-            decode_plan(DecodeStep(model), (*past, *memory), present, config.vocabulary, 2 * decoder.layers, bounds),
+            *_writing_plans(model, config, normalize, pixels, kinds[0].length, bounds),
         ),
         attention=kinds,
-        generation=with_states(rules, states, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
+        generation=with_states(rules, own, memory=crossed).model_copy(update={"tokenizer": TARGET_TOKENIZER}),
         made_by=made_by,
         traced_at={"batch": 4, "target": 5, ANSWERED: 2, "capacity": 9},
         verified_at=(
@@ -95,4 +80,32 @@ def image_to_text(
             {"batch": 3, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
         verified_longest={"batch": 1, "target": longest, ANSWERED: VERIFIED_ANSWERS},
+    )
+
+
+def _kinds(config: VisionEncoderDecoderConfig, rule: ImageRule) -> tuple[Kind, Kind, Kind]:
+    image, decoder = config.image, config.decoder
+    seen = attention_kind("encoder", SEEN, image.layers, image.heads, "image", "image")
+    own = attention_kind("decoder", OWN, decoder.layers, decoder.heads, "target", "target_input", *GRADIENT_METHODS)
+    cross = attention_kind("cross", CROSS, decoder.layers, decoder.heads, "target", "image", *GRADIENT_METHODS)
+    over = {"grid": image.grid, "prefix": image.prefix}
+    return seen.model_copy(update=over), own, in_colour(cross.model_copy(update=over), rule)
+
+
+def _writing_plans(
+    model: VisionEncoderDecoder,
+    config: VisionEncoderDecoderConfig,
+    normalize: Normalize,
+    pixels: Port,
+    seen: int,
+    bounds: UpperBounds,
+) -> tuple[Plan, Plan]:
+    """Plan `encode`, which returns keys and values of the tokens of a picture, and a step, which reads them."""
+    layers, heads, head = config.decoder.layers, config.decoder.heads, config.decoder.head_width
+    own, crossed = (keys_and_values(path, layers) for path in (OWN, CROSS))
+    memory = tuple(float_port(state, "batch", heads, seen, head) for state in crossed)
+    past, present = cache_ports(dict.fromkeys(own, head), heads)
+    return (
+        Plan("encode", VisionEncode(model, normalize), (pixels,), memory, config.image.layers, bounds),
+        decode_plan(DecodeStep(model), (*past, *memory), present, config.vocabulary, 2 * layers, bounds),
     )

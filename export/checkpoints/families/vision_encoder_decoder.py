@@ -176,10 +176,7 @@ class VisionEncoderDecoderFamily(Family[Config]):
 
     def halves(self, config: Config) -> Halves:
         """Return what is configured. Raises CheckpointError for an encoder or a decoder that is not read."""
-        encoder, decoder = (
-            _kind_of(known, getattr(config, part), part)
-            for part, known in (("encoder", ENCODERS), ("decoder", DECODERS))
-        )
+        encoder, decoder = _kind_of(ENCODERS, config, "encoder"), _kind_of(DECODERS, config, "decoder")
         return Halves(
             encoder,
             read_config(encoder.config, encoder.model_type, config.encoder, "encoder."),
@@ -275,9 +272,9 @@ class VisionEncoderDecoderFamily(Family[Config]):
 K = TypeVar("K")
 
 
-def _kind_of(known: Mapping[str, K], config: Mapping[str, Any], part: str) -> K:
+def _kind_of(known: Mapping[str, K], config: Config, part: str) -> K:
     """Return what a part of a configuration is of. Raises CheckpointError for what is not known."""
-    given = str(config.get("model_type"))
+    given = str(getattr(config, part).get("model_type"))
     if given not in known:
         raise CheckpointError(f"{CONFIG}: {part}.model_type must be one of {', '.join(known)}, given {given[:64]!r}")
     return known[given]
