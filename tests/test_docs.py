@@ -103,7 +103,7 @@ def test_the_commands_about_photographs_are_answered(photos):
         for command in others:
             answer = send(client, command.replace("ID%22", f"{id_of_other}%22"))
             assert answer.headers["content-type"] == "image/png", answer.text
-    assert len(OF_PHOTOS) == 3
+    assert len(OF_PHOTOS) == 4
 
 
 @pytest.mark.parametrize("command", [command for command in CURLS if command not in OF_PHOTOS])
