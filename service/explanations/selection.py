@@ -61,7 +61,8 @@ def rows_of(kind: Kind, queries: Rows | None) -> Rows:
 
     Raises Unacceptable for rows that this kind of map has not.
     """
-    has = {"cls": kind.prefix > 0, "mean": kind.averages, "found": kind.first_object is not None}
+    own = kind.query == kind.key  # the rows of what looks at patches are no patches
+    has = {"cls": own and kind.prefix > 0, "mean": kind.averages, "found": kind.first_object is not None}
     if isinstance(queries, str) and not has.get(queries, True):
         raise Unacceptable(f"queries: {MISSING_ROWS[queries]}; ask for all or for indices")
     if queries is not None:
@@ -73,7 +74,7 @@ def rows_of(kind: Kind, queries: Rows | None) -> Rows:
 
 
 MISSING_ROWS = {
-    "cls": "cls needs a class token, and this model has none",
+    "cls": "cls needs a class token, and this kind of map has no row of one",
     "mean": "mean is of the patches of images without a class token, and this kind of map is of others",
     "found": "found is of objects, and this kind of map has no rows of any",
 }

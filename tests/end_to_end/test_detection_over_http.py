@@ -681,7 +681,7 @@ def test_a_model_says_what_it_looks_for(client):
         ({"method": "libra", "against": '{"label": "cow"}'}, "against: must be a label of this model, given another"),
         ({"method": "libra", "against": '{"index": 3}'}, "against: must be from 0 to 2, given 3"),
         ({"method": "libra", "against": '{"text": "cat"}'}, "against: must be label or index for object-detection"),
-        ({"queries": "cls"}, "queries: cls needs a class token, and this model has none"),
+        ({"queries": "cls"}, "queries: cls needs a class token, and this kind of map has no row of one"),
         ({"queries": "found"}, "queries: found is of objects, and this kind of map has no rows of any"),
         ({"queries": "found", "kind": "encoder"}, "queries: found is of objects, and this kind of map has no rows"),
         ({"queries": "mean", "kind": "cross"}, "queries: mean is of the patches of images without a class token"),

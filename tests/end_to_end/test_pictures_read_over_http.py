@@ -92,10 +92,12 @@ def test_what_a_token_rests_on_is_in_the_picture_and_in_the_tokens_before_it(cli
 
 
 def test_a_drawing_has_a_panel_for_each_token(client):
-    one, two = (post(client, "attention", kind="cross", format="png", queries=rows, **SHORT) for rows in ("0", "0,1"))
-    assert one.headers["Content-Type"] == two.headers["Content-Type"] == "image/png"
-    narrow, wide = (Image.open(io.BytesIO(drawn.content)).size for drawn in (one, two))
-    assert wide[0] > narrow[0]
+    asked = {"kind": "cross", "format": "png", **SHORT}
+    drawn = [post(client, "attention", **asked, **rows) for rows in ({"queries": "0"}, {"queries": "all"}, {})]
+    assert {one.headers["Content-Type"] for one in drawn} == {"image/png"}
+    narrow, wide, usual = (Image.open(io.BytesIO(one.content)).size for one in drawn)
+    assert usual == wide
+    assert wide[0] > 2 * narrow[0]
 
 
 def test_other_protocols_and_the_openapi_document_agree(client):
@@ -112,6 +114,7 @@ def test_other_protocols_and_the_openapi_document_agree(client):
     [
         ({"attention": "rollout", "kind": "cross"}, "method rollout: needs maps of tokens onto themselves"),
         ({"attention": "libra", "kind": "encoder"}, "method libra: is in decoder and cross, not encoder"),
+        ({"attention": "raw", "kind": "cross", "queries": "cls"}, "queries: cls needs a class token, and this kind of"),
         ({"max_new_tokens": 41}, "max_new_tokens: at most 40, given 41"),
     ],
 )

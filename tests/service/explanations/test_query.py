@@ -243,7 +243,7 @@ def test_the_rows_by_default_are_those_that_stand_for_the_answer():
 @pytest.mark.parametrize(
     ("kind", "queries", "words"),
     [
-        ("encoder", "cls", "queries: cls needs a class token, and this model has none; ask for all or for indices"),
+        ("encoder", "cls", "queries: cls needs a class token, and this kind of map has no row of one"),
         ("encoder", "found", "queries: found is of objects, and this kind of map has no rows of any"),
         ("decoder", "mean", "queries: mean is of the patches of images without a class token, and this kind of map is"),
         ("cross", "mean", "queries: mean is of the patches of images without a class token"),
