@@ -3396,7 +3396,8 @@ const rows = numbers || kind.query !== 'image' ? queries : row === null ? [mean(
 const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
 return { label, rows, signed: map.signed, share: map.normalized }
 }))
-const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
+const written = kind.query === 'image' ? [] : tokens.target ?? []
+const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : written
 const explained = target?.object ?? null
 const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
 return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }

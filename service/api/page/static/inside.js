@@ -24,8 +24,7 @@ function placesOf(axis, kind, { rows, columns, start = 0, words = [], found = []
 }
 
 /** Return the place of the row that is looked at on its axis, and its number among the rows that are drawn. */
-function rowOf(kind, selection, { start = 0, about = 0, numbers }, shown) {
-  const pinned = pinnedOf(selection)
+function rowOf(kind, pinned, { start = 0, about = 0, numbers }, shown) {
   if (kind.query === 'object') return [shown ?? 0, Math.max(numbers?.indexOf(shown) ?? 0, 0)]
   const first = kind.prefix || kind.query !== 'image' ? 0 : middleOf(kind.grid)
   if (kind.query === 'image') return [pinned === null ? first : kind.prefix + pinned, 0]
@@ -75,27 +74,27 @@ function Steps({ head: { query, key, bias, score, scores, weight, value, sum }, 
 }
 
 /** One step inside of the attention that is looked at: of a row and a column that are chosen, by head. */
-export function Inside({ main, drawn, objects }) {
+export function Inside({ main, drawn, objects, selection }) {
   const { look } = main
   if (!look || !drawn || drawn.states) return null
   const { kind, model } = look
   if (!kind.inside) return html`<p>${WITHOUT}</p>`
   if (look.options.merge) return html`<p>A word has a row for each of its tokens: choose tokens in place of words.</p>`
-  const row = look.selection.row
-  return html`<${Cells} key=${[look.answer.id, model.name, kind.name, row, objects.shown].join()}
-    look=${look} drawn=${drawn} shown=${objects.shown} />`
+  const pinned = pinnedOf(kind.query === 'image' ? look.selection : selection) // all rows of words are here at once
+  return html`<${Cells} key=${[look.answer.id, model.name, kind.name, pinned, objects.shown].join()}
+    look=${look} drawn=${drawn} pinned=${pinned} shown=${objects.shown} />`
 }
 
 /** The row and the column of a look, others that are chosen, and what each head makes of them. */
-function Cells({ look, drawn, shown }) {
+function Cells({ look, drawn, pinned, shown }) {
   const { answer, kind, model, selection } = look
   const [chosen, choose] = useState({}) // {query, key, head}: what is not the look's own
   const layer = layerOf(kind, { ...selection, method: 'raw' })
   const [queries, keys] = ['query', 'key'].map((side) => placesOf(kind[side], kind, drawn, side))
-  const [own, at] = rowOf(kind, selection, drawn, shown)
+  const [own, at] = rowOf(kind, pinned, drawn, shown)
   const query = chosen.query ?? own
   const width = drawn.columns.length
-  const values = drawn.series?.[0].values.subarray(at * width, (at + 1) * width) ?? drawn.panels?.[0].rows[0]
+  const values = drawn.series?.[0].values.subarray(at * width, (at + 1) * width) ?? drawn.panels?.[0].rows[at]
   const hottest = values?.length && kind.key !== 'object' ? largestOf(values) : 0
   const key = chosen.key ?? (kind.key === 'image' ? kind.prefix + hottest : [...keys.keys()][hottest] ?? 0)
   const id = answer.results?.length > 1 ? `${answer.id}.0` : answer.id // of two texts the first

@@ -29,8 +29,8 @@ export function foundIn({ tokens: { object: all = [] } }, answered, least = 0.5)
 
 /**
  * Return what is drawn over an image: panels, each with a label and values a row and patch. `words` are what was said
- * of the image, each a row of its own. Of the rows of patches `row` is seen, the mean of all without one. Where rows
- * are objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
+ * of the image, if each is a row. Of the rows of patches `row` is seen, the mean of all without one. Where rows are
+ * objects, `numbers` say which; `explained` is the object that a method explains, `found` are those that are found.
  * `subject` names all that is explained.
  */
 export function imageLook(attention, kind, row = null, found = []) {
@@ -43,7 +43,8 @@ export function imageLook(attention, kind, row = null, found = []) {
     const label = map.target?.label !== undefined ? `for “${map.target.label}”` : map.names.length > 1 ? name : ''
     return { label, rows, signed: map.signed, share: map.normalized }
   }))
-  const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : tokens.target ?? []
+  const written = kind.query === 'image' ? [] : tokens.target ?? []
+  const words = numbers ? numbers.map((one) => ({ text: tokens.object[one].label })) : written
   const explained = target?.object ?? null
   const seen = { panels, words, image, rows: grid.rows, columns: grid.columns, normalized }
   return { ...seen, numbers, explained, found, subject: subjectOf(attention.maps) }

@@ -155,7 +155,8 @@ export function Look({ model, selection, change, main, compared, drawn, objects,
       look=${look?.kind.name === 'cross' ? drawn : null} step=${model.inputs.step} most=${model.inputs.seconds} />`}
     ${view?.()}
     ${drawn && html`<${Completeness} maps=${look.attention.maps} />`}
-    ${drawn && html`<${RestsOn} maps=${look.attention.maps} pinned=${playing ?? pinnedOf(selection)} />`}
+    ${drawn && html`<${RestsOn} maps=${look.attention.maps} pinned=${playing ?? pinnedOf(selection)}
+      parts=${partsOf(look.model)} />`}
   </section>`
 }
 
@@ -193,16 +194,18 @@ const PARTS = {
   instructions: 'the instructions', context: 'the messages', source: 'the text', prefix: 'what was written before',
   start: 'what begins it', template: 'what stands around messages',
 }
+const partsOf = ({ inputs }) =>
+  (inputs.height ? { ...PARTS, source: 'the picture' } : inputs.seconds ? { ...PARTS, source: 'the sound' } : PARTS)
 
 /** By how much the `pinned` token of an answer, or without one all of it, rests on each part of what was read. */
-function RestsOn({ maps: [{ targets }], pinned }) {
+function RestsOn({ maps: [{ targets }], pinned, parts: names }) {
   const explained = (targets ?? []).filter(({ parts }) => parts)
   if (!explained.length) return null
   const one = explained.find(({ position }) => position === pinned)
   const chosen = one ? [one] : explained
   const share = (name) => chosen.reduce((sum, { parts }) => sum + (parts[name]?.share ?? 0), 0) / chosen.length
-  const said = Object.keys(PARTS).filter((name) => chosen.some(({ parts }) => parts[name]))
-    .map((name) => `${PARTS[name]} ${percent(share(name))}`)
+  const said = Object.keys(names).filter((name) => chosen.some(({ parts }) => parts[name]))
+    .map((name) => `${names[name]} ${percent(share(name))}`)
   return html`<p class="quiet" id="rests-on">${one ? `“${one.text}”` : 'The answer'} rests on ${said.join(', ')}.</p>`
 }
 
