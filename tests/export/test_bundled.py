@@ -89,11 +89,11 @@ def test_words_are_heard_of_voices_that_nobody_trained_on_and_when_they_are_said
 
 @pytest.mark.slow
 @needs_voices
-def test_a_linear_layer_reads_more_off_states_than_off_random_weights(monkeypatch):
+def test_a_linear_layer_reads_more_digits_off_states_than_off_random_weights(monkeypatch):
     monkeypatch.setattr(tera, "HELD_VOICES", 40)
     found = tera.measured(bundled("spoken-tera"))
-    for ours, other in zip(found["its states"], found["random weights"], strict=True):
-        assert ours > other + 0.05
+    (digits, _), (others, _) = found["its states"], found["random weights"]  # of voices these tell more, says the card
+    assert digits > others + 0.05
 
 
 @pytest.mark.parametrize("name", VARIANTS)
