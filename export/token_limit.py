@@ -40,7 +40,7 @@ def with_max_tokens(source: Source, asked: int | None) -> Source:
             if (given := getattr(source.generation, name)) is not None
         }
     )
-    lengths = {"source": text.max_tokens, "target": most}
+    lengths = {"source": text.max_tokens, "target": most, "capacity": most}
     longest = source.verified_longest and {
         axis: min(size, lengths.get(axis, size)) for axis, size in source.verified_longest.items()
     }

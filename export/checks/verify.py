@@ -38,7 +38,7 @@ from export.checks.reference import (
 )
 from export.checks.score_reference import answers_at, draw_targets, explain, identity_keys, without_identity
 from export.checks.trials import SEEDS, Extent, Round, Trial, rounds_of
-from export.checks.verify_generation import compare_cached_with_uncached, verify_traced_graph
+from export.checks.verify_generation import compare_cached_with_uncached, compare_last_step, verify_traced_graph
 from export.checks.verify_saliency import verify_saliency
 from export.errors import ExportError, MethodError
 from export.plan import Plan, Precision, Sizes, Source
@@ -116,7 +116,8 @@ def _verify(
     """Compare every graph, and return the worst differences. Raises ExportError if one is over its limit."""
     rounds = rounds_of(source, extent)
     with in_float64(source.traced, ledger.precision) as exact:
-        _verify_derived_graphs(_DerivedGraphs(source, exact, rounds, ledger), open_session, step)
+        derived = _DerivedGraphs(source, exact, rounds, ledger)
+        _verify_derived_graphs(derived, open_session, step)
     for role in (*GENERATING, SALIENCY):
         for plan in source.plans:
             if plan.role == role:
@@ -125,7 +126,9 @@ def _verify(
                     check(plan, open_session(plan.role), rounds, ledger)
     if source.generation:
         with step("cached") as ledger.doing:
-            compare_cached_with_uncached(source, source.generation, open_session, rounds[-1][-1], ledger)
+            compare_cached_with_uncached(source, open_session, rounds[-1][-1], ledger)
+            if derived.longest is not None:
+                compare_last_step(source, open_session, derived.longest, ledger)
     return ledger.worst
 
 
@@ -161,6 +164,8 @@ class _DerivedGraphs:
         self.padded = rounds[-1][-1]
         """The trial whose rows are run alone, too."""
         self.ledger = ledger
+        self.longest: Array | None = None
+        """What the definition answers at the last token of the longest text."""
         self.predicted: dict[Trial, list[Array]] = {}
         """What the graph of predictions returned."""
         self.answers: dict[Trial, Tensor] = {}
@@ -178,6 +183,8 @@ class _DerivedGraphs:
             with torch.no_grad(), keeping_no_maps(self.exact):
                 wanted = self.exact.observe(*tensors).answers
             compare_outputs(plan, session, tensors, wanted, source.verified_longest, self.ledger)
+            if source.generation:
+                self.longest = wanted[0][:, -1].numpy()
         for trial in chain(*self.ledger.each(self.rounds)):
             inputs = [tensor.numpy() for tensor in plan.example(trial.sizes, trial.seed)]
             self.predicted[trial] = run(plan, session, inputs)

@@ -92,7 +92,7 @@ def aligned_text(
             {"batch": 2, "target": min(7, longest), "capacity": 16, "source": min(13, long)},
             {"batch": 3, "target": longest, "capacity": longest, "source": long},
         ),
-        verified_longest={"batch": 1, "source": text.max_tokens, "target": longest},
+        verified_longest={"batch": 1, "source": text.max_tokens, "target": longest, "capacity": longest},
     )
 
 

@@ -88,7 +88,11 @@ def text_continuer(
             {"batch": 2, "source": min(13, long), "target": min(8, long), ANSWERED: 3, "capacity": 16},
             {"batch": 3, "source": long, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={"batch": 1, "source": config.length, "target": config.length, ANSWERED: VERIFIED_ANSWERS},
+        verified_longest={
+            **dict.fromkeys(("source", "target", "capacity"), config.length),
+            "batch": 1,
+            ANSWERED: VERIFIED_ANSWERS,
+        },
     )
 
 
@@ -146,7 +150,13 @@ def text_to_text(
                 "capacity": min(longest, MAX_VERIFIED_TOKENS),
             },
         ),
-        verified_longest={"batch": 1, "source": config.length, "target": longest, ANSWERED: VERIFIED_ANSWERS},
+        verified_longest={
+            "batch": 1,
+            "source": config.length,
+            "target": longest,
+            ANSWERED: VERIFIED_ANSWERS,
+            "capacity": longest,
+        },
     )
 
 

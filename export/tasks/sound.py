@@ -122,7 +122,11 @@ def speech_to_text(
             {"batch": 2, "source": 4, "target": min(7, longest), ANSWERED: 3, "capacity": 16},
             {"batch": 3, "source": min(long, 8), "target": long, ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={"batch": 1, "source": longest, "target": longest, ANSWERED: VERIFIED_ANSWERS},
+        verified_longest={
+            **dict.fromkeys(("source", "target", "capacity"), longest),
+            "batch": 1,
+            ANSWERED: VERIFIED_ANSWERS,
+        },
     )
 
 

@@ -79,7 +79,7 @@ def image_to_text(
             {"batch": 2, "target": min(7, longest), ANSWERED: 3, "capacity": 16},
             {"batch": 3, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={"batch": 1, "target": longest, ANSWERED: VERIFIED_ANSWERS},
+        verified_longest={"batch": 1, "target": longest, ANSWERED: VERIFIED_ANSWERS, "capacity": longest},
     )
 
 

@@ -15,15 +15,16 @@ def limits(source):
 
 def test_a_limit_holds_for_texts_for_what_is_generated_and_for_what_is_verified():
     source = translator()
-    assert limits(source) == (48, 12, {"batch": 1, "source": 48, "target": 12, "answered": 8})
-    assert limits(with_max_tokens(source, 20)) == (20, 12, {"batch": 1, "source": 20, "target": 12, "answered": 8})
-    assert limits(with_max_tokens(source, 9)) == (9, 9, {"batch": 1, "source": 9, "target": 9, "answered": 8})
+    longest = {"batch": 1, "source": 48, "target": 12, "answered": 8, "capacity": 12}
+    assert limits(source) == (48, 12, longest)
+    assert limits(with_max_tokens(source, 20)) == (20, 12, {**longest, "source": 20})
+    assert limits(with_max_tokens(source, 9)) == (9, 9, {**longest, "source": 9, "target": 9, "capacity": 9})
     assert limits(with_max_tokens(source, 100)) == limits(source), "what the model has is the most"
 
 
 def test_without_a_limit_texts_have_no_more_than_usual():
     source = continuer(GPTConfig(40, length=3000, width=16, layers=1, heads=2, hidden=16))
-    longest = {"batch": 1, "source": USUAL_MAX_TOKENS, "target": USUAL_MAX_TOKENS, "answered": 8}
+    longest = {**dict.fromkeys(("source", "target", "capacity"), USUAL_MAX_TOKENS), "batch": 1, "answered": 8}
     assert limits(with_max_tokens(source, None)) == (USUAL_MAX_TOKENS, USUAL_MAX_TOKENS, longest)
     assert limits(with_max_tokens(source, 2500))[0] == 2500
 

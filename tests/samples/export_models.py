@@ -66,7 +66,7 @@ def windowed():
     )  # fmt: skip
 
 
-def translator(model=None, config=TRANSFORMER):
+def translator(model=None, config=TRANSFORMER, most=12):
     torch.manual_seed(0)
     return text_to_text(
         "pair",
@@ -75,7 +75,7 @@ def translator(model=None, config=TRANSFORMER):
         family="transformer",
         tokenizer=character_tokenizer(SPECIALS, ALPHABET),
         text=TextRule(tokenizer="tokenizer.json", max_tokens=48),
-        rules=Generation(start=1, end=2, max_new_tokens=12, caches=(), memory=()),
+        rules=Generation(start=1, end=2, max_new_tokens=most, caches=(), memory=()),
         made_by={},
     )
 

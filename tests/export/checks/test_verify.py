@@ -6,6 +6,7 @@ import functools
 import weakref
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -15,9 +16,11 @@ from export.checks.trials import EXTENTS, rounds_of
 from export.checks.verify import FACTOR, _DerivedGraphs, _verify, verify
 from export.errors import ExportError, MethodError
 from export.plan import OPTIONAL_METHODS, Source
+from export.tasks.ports import MAX_VERIFIED_TOKENS
+from model.architectures.gpt import GPTConfig
 from model.architectures.transformer import Transformer, vaswani
 from model.architectures.vit import ViT, vit
-from tests.samples.export_models import TRANSFORMER, VIT, classifier, opened, sharpened, translator, written
+from tests.samples.export_models import TRANSFORMER, VIT, classifier, continuer, opened, sharpened, translator, written
 
 
 class Counted:
@@ -137,6 +140,51 @@ def test_verification_says_what_differs_by_how_much_at_which_shape(name, extent,
     with pytest.raises(ExportError) as failed:
         verify(source, changing(folder, role, change), extent=extent)
     assert str(failed.value).startswith(words)
+
+
+LONG = 96  # tokens, more than maps are verified at
+DECODERS = {
+    "caches that are encoded": (
+        lambda: continuer(GPTConfig(40, length=LONG, width=16, layers=1, heads=2, hidden=16)),
+        "cached = uncached: must agree within .* at step 95 of",
+    ),
+    "caches that are empty": (
+        lambda: translator(config=dataclasses.replace(TRANSFORMER, length=LONG), most=LONG),
+        "decode: logits: must agree within .* capacity 96",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_step_that_is_wrong_at_far_places_alone_is_refused(name, tmp_path):
+    make, words = DECODERS[name]
+    source = functools.reduce(Source.without, (*OPTIONAL_METHODS, "inside"), make())
+    folder = written(source, tmp_path)
+    verify(source, opened(folder))
+
+    one_more_from(folder / "decode.onnx", MAX_VERIFIED_TOKENS + 1)
+    with pytest.raises(ExportError, match=words):
+        verify(source, opened(folder))
+
+
+def one_more_from(file, place):
+    """Let a step answer logits that are larger by one where a token stands at a place or behind it."""
+    model = onnx.load(file, load_external_data=False)
+    nodes = model.graph.node
+    at = next(index for index, node in enumerate(nodes) if "logits" in node.output)
+    nodes[at].output[:] = ["right" if name == "logits" else name for name in nodes[at].output]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(place), "place"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "behind"))
+    for count, node in enumerate(
+        (
+            onnx.helper.make_node("GreaterOrEqual", ["position", "place"], ["far"]),
+            onnx.helper.make_node("Cast", ["far"], ["more"], to=onnx.TensorProto.FLOAT),
+            onnx.helper.make_node("Unsqueeze", ["more", "behind"], ["of_each"]),
+            onnx.helper.make_node("Add", ["right", "of_each"], ["logits"]),
+        )
+    ):
+        nodes.insert(at + 1 + count, node)
+    onnx.save(model, file)
 
 
 @pytest.fixture(scope="module")
