@@ -4,14 +4,17 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from contract.input_rules import BANDS, FRAMES, SAMPLES, ImageRule
 from contract.manifest import FIGURES, FUSIONS, GRAPH_METHODS, OBJECTS, POOL, Kind
 from export.checks import windowed_reference
-from export.plan import Sizes, Source, patch_centres
+from export.plan import Plan, Sizes, Source, patch_centres
 from export.traced.base import Observed, Traced
 from model.methods import explanations
 from model.methods.windows import windowed_rollout
@@ -211,3 +214,17 @@ def _diagnostics(kind: Kind, weights: list[Tensor], special: Tensor, image: Imag
             figures["sink"] = explanations.sink(layer, kind.patches)[:, :, None].expand(figures["entropy"].shape)
         layers.append(torch.stack([figures[name] for name in FIGURES if name in figures], dim=-1))
     return torch.stack(layers, dim=1)
+
+
+def with_controls_off(plan: Plan, given: Sequence[Tensor]) -> list[npt.NDArray[Any]]:
+    """Return the inputs of an attention graph with the given model inputs, and every control 0, False or empty."""
+    controls = [
+        np.zeros([axis if isinstance(axis, int) else 0 for axis in port.axes], port.dtype)
+        for port in plan.inputs[len(given) :]
+    ]
+    return [*(tensor.numpy() for tensor in given), *controls]
+
+
+def weights_by_kind(stacks: Sequence[npt.NDArray[Any]]) -> list[list[Tensor]]:
+    """Return maps (batch, heads, layer, row, key) of each kind as a list of its layers, in float64."""
+    return [[layer.double() for layer in torch.from_numpy(stack).unbind(2)] for stack in stacks]

@@ -34,6 +34,8 @@ from export.checks.reference import (
     attention_outputs,
     keeping_no_maps,
     states_after_layers,
+    weights_by_kind,
+    with_controls_off,
     with_fixed_axes,
 )
 from export.checks.score_reference import answers_at, draw_targets, explain, identity_keys, without_identity
@@ -308,7 +310,7 @@ class _DerivedGraphs:
         for case in (one for one in cases if one.applies(self.exact.kinds)):
             controls = case.controls(self.exact.kinds, with_fixed_axes(self.source, sizes), trial.seed)
             # the smallest entries are found in the graph's precision: that case starts from the graph's own maps
-            base = observed._replace(weights=_weights_by_kind(self._maps_of(first))) if case.share else observed
+            base = observed._replace(weights=weights_by_kind(self._maps_of(first))) if case.share else observed
             with torch.no_grad():
                 maps = attention_outputs(self.exact, base, controls, self.source.image)
                 wanted = [*observed.answers, *maps, *states_after_layers(self.exact, observed, controls)]
@@ -318,7 +320,7 @@ class _DerivedGraphs:
                 self.ledger.compare("predict = attention's prediction", answer, same, where)
             first = first or got
         self._compare_likeness(first, observed, where)
-        idle = run(plan, session, _with_controls_off(plan, given))
+        idle = run(plan, session, with_controls_off(plan, given))
         for answer, same in zip(predicted, idle, strict=False):
             self.ledger.compare("predict = attention's, asked nothing", answer, same, where)
         for kind, weights in zip(self.exact.kinds, self._maps_of(first), strict=True):
@@ -391,17 +393,3 @@ class _DerivedGraphs:
         axes = with_fixed_axes(self.source, trial.sizes)
         given = self.answers[trial], axes, SEEDS[0], self.exact.classes, self.answered[trial]
         return draw_targets(plan, self.exact.kinds, *given)
-
-
-def _with_controls_off(plan: Plan, given: Sequence[Tensor]) -> list[Array]:
-    """Return the inputs of an attention graph with the given model inputs, and every control 0, False or empty."""
-    controls = [
-        np.zeros([axis if isinstance(axis, int) else 0 for axis in port.axes], port.dtype)
-        for port in plan.inputs[len(given) :]
-    ]
-    return [*(tensor.numpy() for tensor in given), *controls]
-
-
-def _weights_by_kind(stacks: Sequence[Array]) -> list[list[Tensor]]:
-    """Return maps (batch, heads, layer, row, key) of each kind as a list of its layers, in float64."""
-    return [[layer.double() for layer in torch.from_numpy(stack).unbind(2)] for stack in stacks]

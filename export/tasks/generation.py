@@ -88,11 +88,7 @@ def text_continuer(
             {"batch": 2, "source": min(13, long), "target": min(8, long), ANSWERED: 3, "capacity": 16},
             {"batch": 3, "source": long, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={
-            **dict.fromkeys(("source", "target", "capacity"), config.length),
-            "batch": 1,
-            ANSWERED: VERIFIED_ANSWERS,
-        },
+        verified_longest=longest_sizes(config.length, source=config.length),
     )
 
 
@@ -150,13 +146,7 @@ def text_to_text(
                 "capacity": min(longest, MAX_VERIFIED_TOKENS),
             },
         ),
-        verified_longest={
-            "batch": 1,
-            "source": config.length,
-            "target": longest,
-            ANSWERED: VERIFIED_ANSWERS,
-            "capacity": longest,
-        },
+        verified_longest=longest_sizes(longest, source=config.length),
     )
 
 
@@ -235,6 +225,11 @@ def traced_at(length: int) -> Sizes:
     if length < LEAST_TOKENS:
         raise CheckpointError(f"model: must take at least {LEAST_TOKENS} tokens to generate texts, given {length}")
     return {"batch": 4, "source": 7, "target": 5, ANSWERED: 3, "capacity": 9}
+
+
+def longest_sizes(target: int, **others: int) -> Sizes:
+    """Return the sizes of the longest target, and of what else has a length."""
+    return {"batch": 1, "target": target, ANSWERED: VERIFIED_ANSWERS, "capacity": target, **others}
 
 
 def keys_and_values(path: str, layers: int) -> tuple[str, ...]:

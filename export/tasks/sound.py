@@ -13,6 +13,7 @@ from export.tasks.generation import (
     cache_ports,
     decode_plan,
     keys_and_values,
+    longest_sizes,
     with_states,
 )
 from export.tasks.ports import (
@@ -122,11 +123,7 @@ def speech_to_text(
             {"batch": 2, "source": 4, "target": min(7, longest), ANSWERED: 3, "capacity": 16},
             {"batch": 3, "source": min(long, 8), "target": long, ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={
-            **dict.fromkeys(("source", "target", "capacity"), longest),
-            "batch": 1,
-            ANSWERED: VERIFIED_ANSWERS,
-        },
+        verified_longest=longest_sizes(longest, source=longest),
     )
 
 

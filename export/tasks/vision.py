@@ -12,6 +12,7 @@ from export.tasks.generation import (
     cache_ports,
     decode_plan,
     keys_and_values,
+    longest_sizes,
     with_states,
 )
 from export.tasks.ports import (
@@ -79,7 +80,7 @@ def image_to_text(
             {"batch": 2, "target": min(7, longest), ANSWERED: 3, "capacity": 16},
             {"batch": 3, "target": min(long, 24), ANSWERED: VERIFIED_ANSWERS, "capacity": long},
         ),
-        verified_longest={"batch": 1, "target": longest, ANSWERED: VERIFIED_ANSWERS, "capacity": longest},
+        verified_longest=longest_sizes(longest),
     )
 
 

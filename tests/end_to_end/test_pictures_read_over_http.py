@@ -62,8 +62,9 @@ def test_maps_of_a_text_are_those_of_one_pass_over_it_and_lie_over_the_picture(c
     assert [(one["kind"], one["layer"]) for one in shown] == [
         (kind, layer) for kind, layers in maps.items() for layer in range(len(layers))
     ]
-    for one in shown:
-        assert np.abs(np.array(one["values"]) - maps[one["kind"]][one["layer"]][0].numpy()).max() < TOLERANCE
+    for found in shown:
+        wanted = maps[found["kind"]][found["layer"]][0].numpy()
+        assert np.abs(np.array(found["values"]) - wanted).max() < TOLERANCE
     axes = result["attention"]["tokens"]
     assert (axes["grid"], axes["prefix"]) == ({"rows": 2, "columns": 3}, 1)
     assert len(axes["target"]) == len(axes["target_input"]) == len(fed)
