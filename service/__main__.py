@@ -4,10 +4,12 @@ Exit status: 0 after a stop, 2 for settings, 3 for an artifact, 4 for the device
 model cannot run.
 """
 
+import contextlib
 import gc
 import os
 import signal
 import sys
+from typing import NoReturn
 
 from service.process import early_stop
 
@@ -63,5 +65,17 @@ def main() -> int:
         OUTPUT.close(LAST_LINES_SECONDS)
 
 
+def leave(status: int) -> NoReturn:
+    """End the process at once: all that it held is given back by now.
+
+    The interpreter's own end takes a while with large models, and a thread that comes back from the runtime meanwhile
+    would abort the process.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it
+            stream.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

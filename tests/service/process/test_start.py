@@ -170,3 +170,9 @@ def test_words_are_no_settings(words, status):
     )
     assert done.returncode == status
     assert "docs/settings.md" in (done.stderr if status else done.stdout)
+
+
+def test_a_process_leaves_with_its_last_lines_and_without_the_end_of_the_interpreter():
+    code = "import atexit; from service.__main__ import leave; atexit.register(print, 'ended'); print('said'); leave(3)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "said\n", "")
