@@ -1,6 +1,6 @@
 """How the messages of a chat become a text: part of the manifest of a model that was trained on chats."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -11,6 +11,19 @@ SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 """Whose a message is: the first says how to answer, and those of the others take turns."""
 THOUGHT = "</think>"
 """What ends the thoughts before an answer, in models that write them."""
+
+
+Trim = Literal["nothing", "ends", "start", "end", "breaks", "first breaks"]
+"""What is left out at the ends of a text: white space at both or at one, or line breaks at both or before it."""
+TRIMS: Mapping[Trim, tuple[str | None, str | None]] = {
+    "nothing": ("", ""),
+    "ends": (None, None),
+    "start": (None, ""),
+    "end": ("", None),
+    "breaks": ("\n", "\n"),
+    "first breaks": ("\n", ""),
+}
+"""The characters that are left out before and behind a text; None is all white space."""
 
 
 class Message(NamedTuple):
@@ -35,7 +48,7 @@ class Turn(Part):
 
     prefix: str
     suffix: str
-    trims: bool = Field(False, description="white space at the ends of the message is left out")
+    trims: Trim = Field("nothing", description="what is left out at the ends of the message")
 
 
 class Chat(Part):
@@ -51,7 +64,13 @@ class Chat(Part):
         "own", description="of the system's message: a turn of its own, or within the user's first or last turn"
     )
     alternates: bool = Field(False, description="turns of user and assistant must alternate")
-    thinks: bool = Field(False, description="of the assistant's messages, what ends in </think> is left out")
+    thinks: Trim | None = Field(
+        None,
+        description="of the assistant's messages, what ends in </think> is left out, and this at the ends of the rest",
+    )
+    joined: bool = Field(
+        False, description="the turn with the system's message is trimmed with it, so that only its end is"
+    )
 
     def pieces(self, messages: Sequence[Message]) -> list[Piece]:
         """Return the text of messages, the last of which is the user's, in pieces: what opens the answer is the last.
@@ -68,8 +87,8 @@ class Chat(Part):
         at = {"own": int(given), "first": users[0], "last": users[-1]}[self.place]
         pieces = [Piece(self.begins)]
         for number, message in list(enumerate(messages))[int(given) :]:
-            before, *written = _around(self._turn(message), self._content(number, message))
             here = system if number == at else []
+            before, *written = _around(self.turn(message.role), self._content(number, message, self.joined and here))
             pieces += [*here, before] if self.place == "own" else [before, *here]
             pieces += written
         return [one for one in (*pieces, Piece(self.opens)) if one.text]
@@ -78,18 +97,22 @@ class Chat(Part):
         """Return the text of messages."""
         return "".join(piece.text for piece in self.pieces(messages))
 
-    def _turn(self, message: Message) -> Turn:
-        return self.user if message.role == USER else self.assistant
+    def turn(self, role: str) -> Turn:
+        """Return what stands around the messages of a role."""
+        return self.system if role == SYSTEM and self.system else self.user if role == USER else self.assistant
 
-    def _content(self, number: int, message: Message) -> Piece:
-        """Return what is written of a message."""
-        turn = self.system if message.role == SYSTEM and self.system else self._turn(message)
-        text = message.content
+    def _content(self, number: int, message: Message, begun: object = ()) -> Piece:
+        """Return what is written of a message, whose turn may have begun with the system's text."""
+        text, cuts = message.content, [TRIMS[self.turn(message.role).trims]]
         if self.thinks and message.role == ASSISTANT and THOUGHT in text:
-            text = text.rpartition(THOUGHT)[2].lstrip("\n")
-        text = text.lstrip() if turn.trims else text
+            text = text.rpartition(THOUGHT)[2]
+            cuts.insert(0, TRIMS[self.thinks])
+        for before, _ in [] if begun else cuts:
+            text = text.lstrip(before)
         start = len(message.content) - len(text)
-        return Piece(text.rstrip() if turn.trims else text, number, start)
+        for _, behind in cuts:
+            text = text.rstrip(behind)
+        return Piece(text, number, start)
 
 
 class PairForm(Part):

@@ -513,7 +513,7 @@ def test_what_a_form_does_not_take_is_refused(tmp_path):
 
 def test_the_model_says_how_it_takes_chats(client):
     models = {name: client.get(f"/v1/models/{name}").json()["inputs"] for name in ("chat", "plain", "odd")}
-    assert models["chat"]["chat"]["user"] == {"prefix": f"{START}user\n", "suffix": f"{END}\n", "trims": False}
+    assert models["chat"]["chat"]["user"] == {"prefix": f"{START}user\n", "suffix": f"{END}\n", "trims": "nothing"}
     assert models["chat"]["chat"]["default_system"] == "good"
     assert "chat" not in models["plain"]
     assert "no_chat" not in models["plain"]

@@ -88,12 +88,28 @@ GENERATION = CHATML.replace("{{- '<|im_start|>' + message", "{%- generation %}{{
     "{%- endfor %}", "{%- endgeneration %}{%- endfor %}"
 )
 """With the block that says what an assistant wrote (SmolLM 3)."""
+TRIMMED_THINKING = THINKING.replace(".lstrip('\\n')", " | trim")
+"""LFM 2.5."""
+WHOLE_THINKING = THINKING.replace(".lstrip('\\n')", "")
+"""DeepSeek R1."""
+BROKEN = THINKING.replace(
+    "'\\n' + content +", "'\\n' + (content.lstrip('\\n') if message.role == 'assistant' else content) +"
+)
+"""QwQ: no answer begins with line breaks."""
+LLAMA_2 = MISTRAL_FIRST.replace("(said + '\\n\\n' if", "(('<<SYS>>\\n' + said + '\\n<</SYS>>\\n\\n' if").replace(
+    "+ message.content + '", "+ message.content) | trim + '"
+)
+"""What is trimmed is the system's text and the user's as one."""
 LLAMA_TOKENS = {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
 PIECES = {"bos_token": "<s>", "eos_token": "</s>"}
 TEMPLATES: dict[str, tuple[str, dict[str, str]]] = {
     "chatml": (CHATML, {"eos_token": "<|im_end|>"}),
     "generation": (GENERATION, {"eos_token": "<|im_end|>"}),
     "thinking": (THINKING, {"eos_token": "<|im_end|>"}),
+    "thinking, trimmed": (TRIMMED_THINKING, {}),
+    "thinking, whole": (WHOLE_THINKING, {}),
+    "line breaks": (BROKEN, {}),
+    "llama 2": (LLAMA_2, PIECES),
     "llama 3": (LLAMA_3, LLAMA_TOKENS),
     "gemma 3": (GEMMA_3, {"bos_token": "<bos>", "eos_token": "<eos>"}),
     "mistral": (MISTRAL, PIECES),

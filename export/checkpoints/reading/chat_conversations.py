@@ -21,9 +21,9 @@ PROBES: Mapping[str, list[Message]] = {
     "told": _chat(TOLD, ASKED),
     "told turns": _chat(TOLD, ASKED, ANSWERED, (USER, LAST)),
     "twice": _chat(ASKED, (USER, LAST)),
-    "padded": _chat(*((role, f" \n{mark}\n ") for role, mark in (ASKED, ANSWERED, (USER, LAST)))),
-    "padded system": _chat((SYSTEM, f" \n{MARKS[SYSTEM]}\n "), ASKED),
-    "thought": _chat(ASKED, (ASSISTANT, f"<think>\n{LAST}\n</think>\n\n{MARKS[ASSISTANT]}"), (USER, "more")),
+    "padded": _chat(*((role, f"\n \n{mark}\n \n") for role, mark in (ASKED, ANSWERED, (USER, LAST)))),
+    "padded system": _chat(*((role, f"\n \n{mark}\n \n") for role, mark in (TOLD, ASKED))),
+    "thought": _chat(ASKED, (ASSISTANT, f"<think>\n{LAST}\n</think>\n \n{MARKS[ASSISTANT]}\n \n"), (USER, "more")),
 }
 """By which the form is found, all of them with what opens the answer."""
 CLOSED: Mapping[str, list[Message]] = {"closed": _chat(ASKED), "answered": _chat(ASKED, ANSWERED)}
@@ -32,6 +32,7 @@ CLOSED: Mapping[str, list[Message]] = {"closed": _chat(ASKED), "answered": _chat
 _HI, _HELLO, _WHY = (USER, "Hi!"), (ASSISTANT, "Hello, what can I do?"), (USER, "Why is the sky blue?")
 _ODD = "{{ 7 * 7 }} {% if x %} {# no #} <b>&amp;</b> \"'\\ \\n null \u00e9\u0308\u65e5\u672c\U0001f642 \u200b|"
 _CODE = "def f(x):\n\tif x:\n\t    return {\n        'a': [1, 2]}\r\n\n\n# end\n"
+_MARKS = "/think /no_think Reasoning effort <|channel>x<channel|> <mm:think>y</mm:think>\n[BEGIN FINAL RESPONSE]\n z"
 CONVERSATIONS: Mapping[str, list[Message]] = {
     "one question": _chat(_WHY),
     "a system's message": _chat((SYSTEM, "Answer in French."), _WHY),
@@ -48,6 +49,12 @@ CONVERSATIONS: Mapping[str, list[Message]] = {
     "odd characters in a system's message": _chat((SYSTEM, _ODD), (USER, _ODD)),
     "code": _chat((USER, f"```\n{_CODE}```"), (ASSISTANT, _CODE), (USER, _CODE)),
     "long": _chat((USER, "All work and no play. " * 200), (ASSISTANT, "0"), (USER, "a" * 2000)),
+    "spaces at ends, also of a system's message": _chat((SYSTEM, "\n\t Be. \n "), (USER, "\n  Why?\n")),
+    "spaces around a thought": _chat(
+        _HI, (ASSISTANT, " <think>\n\n A greeting.</think> \n Hi \n"), _WHY, (ASSISTANT, "\n</think>\tOh\n\n"), _HI
+    ),
+    "marks that some templates look for": _chat(_HI, (ASSISTANT, _MARKS), (USER, _MARKS)),
+    "marks in a system's message": _chat((SYSTEM, _MARKS), _WHY),
     "a thought": _chat(_HI, (ASSISTANT, "<think>\nA greeting.\n</think>\n\nHello!"), _WHY),
     "two thoughts": _chat(_HI, (ASSISTANT, "<think>a</think>b<think>c</think>\nd"), _WHY, (ASSISTANT, "</think>"), _HI),
     "two questions": _chat(_HI, _WHY),

@@ -8,11 +8,11 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contract.chat import ASSISTANT, SYSTEM, USER, Chat, Message, Turn
+from contract.chat import ASSISTANT, SYSTEM, TRIMS, USER, Chat, Message, Trim, Turn
 from export.checkpoints.reading.chat_conversations import CLOSED, CONVERSATIONS, LAST, MARKS, PROBES, UNEVEN
 from export.checkpoints.reading.checkpoint import Checkpoint
 from export.checkpoints.reading.tokenizers.classes import class_name, row_of
@@ -65,16 +65,15 @@ def derive(texts: Mapping[str, str | None], tokens: Mapping[str, str]) -> Chat:
     if ended is None:
         ended = behind[: len(behind) - _shared(behind[::-1], head[::-1])]
     opening = behind[len(ended) :]
-    padded = texts["padded"] or ""
-    trims = {role: f" \n{MARKS[role]}\n " not in padded for role in (USER, ASSISTANT)}
     form = Chat(
         begins=head.removesuffix(opening),
-        user=Turn(prefix=opening, suffix=closing, trims=trims[USER]),
-        assistant=Turn(prefix=between[len(closing) :], suffix=ended, trims=trims[ASSISTANT]),
+        user=Turn(prefix=opening, suffix=closing),
+        assistant=Turn(prefix=between[len(closing) :], suffix=ended),
         opens=tail[len(closing) :],
         alternates=texts["twice"] is None,
-        thinks=LAST not in (texts["thought"] or LAST),
     )
+    form = _likest(form, texts, "padded", itertools.starmap(_trimmed, itertools.product(TRIMS, TRIMS)))
+    form = _likest(form, texts, "thought", ({"thinks": trim} for trim in (None, *TRIMS)))
     form = _with_system(form, texts, head, tokens.get("bos_token", ""))
     wrong = _unlike(form, texts)
     if wrong and not form.alternates and set(wrong) <= set(UNEVEN):
@@ -96,7 +95,6 @@ def _with_system(form: Chat, texts: Mapping[str, str | None], head: str, first: 
         return form
     before, between, _ = split(told, mark, MARKS[USER])
     turns = texts["told turns"] or ""
-    padded = f" \n{mark}\n " not in (texts["padded system"] or "")
     opening, begins, changes = form.user.prefix, form.begins, dict[str, Any]()
     if turns.find(mark) > turns.find(MARKS[USER]):
         changes["place"], begins = "last", begins + opening
@@ -110,8 +108,31 @@ def _with_system(form: Chat, texts: Mapping[str, str | None], head: str, first: 
         between = between.removesuffix(opening)
     if not before.startswith(begins):
         raise NoFormError("a text begins in another way with a system's message than without one")
-    changes["system"] = Turn(prefix=before[len(begins) :], suffix=between, trims=padded)
-    return form.model_copy(update=changes)
+    system = Turn(prefix=before[len(begins) :], suffix=between)
+    form = form.model_copy(update=changes)
+    trimmed = [{"system": system.model_copy(update={"trims": trim})} for trim in TRIMS]
+    return _likest(
+        form, texts, "padded system", [{**one, "joined": joined} for joined in (False, True) for one in trimmed]
+    )
+
+
+def _trimmed(user: Trim, assistant: Trim) -> Mapping[str, Mapping[str, Trim]]:
+    return {"user": {"trims": user}, "assistant": {"trims": assistant}}
+
+
+def _likest(form: Chat, texts: Mapping[str, str | None], probe: str, options: Iterable[Mapping[str, Any]]) -> Chat:
+    """Return the form with the first of options by which it makes the text of a probe, or else with the first."""
+    changed = [_changed(form, one) for one in options]
+    return next((one for one in changed if one.text(PROBES[probe]) == texts[probe]), changed[0])
+
+
+def _changed(form: Chat, changes: Mapping[str, Any]) -> Chat:
+    """Return a form with other parts; a mapping changes some of a part."""
+    parts = {
+        name: getattr(form, name).model_copy(update=new) if isinstance(new, Mapping) else new
+        for name, new in changes.items()
+    }
+    return form.model_copy(update=parts)
 
 
 def _unlike(form: Chat, texts: Mapping[str, str | None]) -> list[str]:

@@ -14,7 +14,7 @@ from service.inputs.tokenization import TextTokenizer, in_windows
 
 FORM = Chat(
     begins="<s>",
-    user=Turn(prefix="<u>\n", suffix="<e>\n", trims=True),
+    user=Turn(prefix="<u>\n", suffix="<e>\n", trims="ends"),
     assistant=Turn(prefix="<a>\n", suffix="<e>\n"),
     opens="<a>\n",
 )

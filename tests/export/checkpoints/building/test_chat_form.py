@@ -27,7 +27,7 @@ def test_a_decoder_with_a_template_takes_messages(checkpoint):
     rule, said = told(checkpoint)
     assert rule.chat.default_system == "good"
     assert rule.no_chat is None
-    assert said == ["  chat      18 conversations are as by the checkpoint's template"]
+    assert said == ["  chat      22 conversations are as by the checkpoint's template"]
 
 
 def test_one_whose_template_has_no_such_form_says_why(checkpoint):

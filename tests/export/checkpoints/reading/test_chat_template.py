@@ -58,6 +58,7 @@ def test_the_form_of_a_well_known_template_makes_the_texts_of_the_reference(tmp_
 def test_what_is_known_of_forms():
     forms = {name: chat_template.derive(chat_template.render(*TEMPLATES[name]), TEMPLATES[name][1]) for name in (
         "chatml", "llama 3", "gemma 3", "mistral", "mistral, system first", "thinking", "phi 3, at first",
+        "thinking, trimmed", "thinking, whole", "line breaks", "llama 2",
     )}  # fmt: skip
     assert forms["chatml"] == Chat(
         begins="",
@@ -69,13 +70,20 @@ def test_what_is_known_of_forms():
     )
     assert (forms["llama 3"].begins, forms["llama 3"].default_system) == ("<|begin_of_text|>", "")
     assert "26 Jul 2024" in forms["llama 3"].system.prefix
-    assert all(turn.trims for turn in (forms["llama 3"].system, forms["llama 3"].user, forms["llama 3"].assistant))
+    assert all(
+        turn.trims == "ends" for turn in (forms["llama 3"].system, forms["llama 3"].user, forms["llama 3"].assistant)
+    )
     places = {name: (form.place, form.alternates) for name, form in forms.items()}
     assert places["gemma 3"] == places["mistral, system first"] == ("first", True)
     assert places["mistral"] == ("last", True)
     assert forms["mistral"].opens == ""
-    assert forms["thinking"].thinks
-    assert not forms["chatml"].thinks
+    assert forms["thinking"].thinks == "first breaks"
+    assert forms["chatml"].thinks is None
+    assert forms["thinking, trimmed"].thinks == "ends"
+    assert forms["thinking, whole"].thinks == "nothing"
+    assert forms["line breaks"].assistant.trims == "first breaks"
+    assert forms["llama 2"].joined
+    assert not forms["mistral, system first"].joined
     assert forms["phi 3, at first"].system is None
 
 
@@ -113,6 +121,9 @@ REFUSED = {
     LOOP + "{{ messages | length }}": "strings by role do not make the texts of its template, such as of ",
     LOOP.replace("message.content", "message.content | replace('{', '(')"): "such as of odd characters",
     LOOP.replace("message.content", "message.content[:1000]"): "such as of long",
+    LOOP.replace(
+        "message.content", "message.content | replace('/no_think', '')"
+    ): "such as of marks that some templates",
     LOOP + "{{ 'a' * 2000000 }}": "at most 1048576 characters",
     LOOP + "{{ ('a' * 1200000000) | length }}": "its template cannot be rendered: MemoryError",
     LOOP + "{{ ''.__class__.__mro__ }}": "SecurityError: access to attribute '__class__' of 'str' object is unsafe",
