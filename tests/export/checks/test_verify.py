@@ -13,7 +13,7 @@ import torch
 from export.checks.comparison import Ledger
 from export.checks.reference import keeping_no_maps
 from export.checks.trials import EXTENTS, rounds_of
-from export.checks.verify import FACTOR, _DerivedGraphs, _verify, verify
+from export.checks.verify import FACTOR, _DerivedGraphs, _single_float_error, _verify, verify
 from export.errors import ExportError, MethodError
 from export.plan import OPTIONAL_METHODS, Source
 from export.tasks.ports import MAX_VERIFIED_TOKENS
@@ -285,6 +285,19 @@ def test_an_explanation_is_compared_with_the_definition_s_own_error_where_single
         check(1e-3)
     with pytest.raises(MethodError, match="must agree within"):
         check(1, Ledger("fp16"))
+
+
+def test_what_single_floats_err_is_measured_at_the_longest_too(monkeypatch):
+    source, lengths = continuer(GPTConfig(40, length=LONG, width=16, layers=1, heads=2, hidden=16)), []
+    observe = type(source.traced).observe
+
+    def observing(self, *inputs):
+        lengths.append(inputs[0].shape[1])
+        return observe(self, *inputs)
+
+    monkeypatch.setattr(type(source.traced), "observe", observing)
+    assert 0 < _single_float_error(source) < 1
+    assert lengths[-2:] == [LONG, LONG]
 
 
 def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
