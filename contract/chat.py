@@ -48,29 +48,27 @@ class Turn(Part):
 
     prefix: str
     suffix: str
-    trims: Trim = Field("nothing", description="what is left out at the ends of the message")
+    trims: Trim = Field("nothing", description="left out at the message's ends")
 
 
 class Chat(Part):
-    """The strings around messages, by role. They were derived from the checkpoint's template, and reproduce it."""
+    """The strings around messages, by role, which reproduce the checkpoint's template."""
 
     begins: str = Field(description="what begins the text")
     system: Turn | None = Field(None, description="null where no system's message is taken")
     user: Turn
     assistant: Turn
-    opens: str = Field(description="what opens the answer, behind the last turn")
-    default_system: str | None = Field(None, description="the system's message where none is given")
+    opens: str = Field(description="what opens the answer")
+    default_system: str | None = Field(None, description="where none is given")
     place: Literal["own", "first", "last"] = Field(
-        "own", description="of the system's message: a turn of its own, or within the user's first or last turn"
+        "own", description="of the system's message: its own turn, or the user's first or last"
     )
-    alternates: bool = Field(False, description="turns of user and assistant must alternate")
+    alternates: bool = Field(False, description="user and assistant must alternate")
     thinks: Trim | None = Field(
         None,
-        description="of the assistant's messages, what ends in </think> is left out, and this at the ends of the rest",
+        description="answers lose what ends in </think>, and this around the rest",
     )
-    joined: bool = Field(
-        False, description="the turn with the system's message is trimmed with it, so that only its end is"
-    )
+    joined: bool = Field(False, description="trimmed as one with a system's message in it")
 
     def pieces(self, messages: Sequence[Message]) -> list[Piece]:
         """Return the text of messages, the last of which is the user's, in pieces: what opens the answer is the last.
