@@ -241,7 +241,10 @@ def test_a_model_says_its_windows(client, seen):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"queries": "cls"}, "queries: cls needs a class token, and this kind of map has no row of one"),
+        (
+            {"queries": "cls"},
+            "queries: cls needs a class token, and this kind of map has no row of one; ask for all or for indices",
+        ),
         ({"kind": "stage3"}, "kind: this model has stage1, stage2, given another"),
         ({"method": "libra", "kind": "stage2"}, "method libra: is in stage1, not stage2 of this model"),
         ({"method": "relevance", "kind": "stage1"}, "method relevance: is in stage2, not stage1 of this model"),
