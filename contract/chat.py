@@ -66,9 +66,9 @@ class Chat(Part):
     alternates: bool = Field(False, description="user and assistant must alternate")
     thinks: Trim | None = Field(
         None,
-        description="answers lose what ends in </think>, and this around the rest",
+        description="answers lose what ends in </think>, and this at the ends of the rest",
     )
-    joined: bool = Field(False, description="trimmed as one with a system's message in it")
+    joined: bool = Field(False, description="a turn is trimmed as one with the system's message in it")
 
     def pieces(self, messages: Sequence[Message]) -> list[Piece]:
         """Return the text of messages, the last of which is the user's, in pieces: what opens the answer is the last.
@@ -86,7 +86,8 @@ class Chat(Part):
         pieces = [Piece(self.begins)]
         for number, message in list(enumerate(messages))[int(given) :]:
             here = system if number == at else []
-            before, *written = _around(self.turn(message.role), self._content(number, message, self.joined and here))
+            content = self._content(number, message, begun=self.joined and bool(here))
+            before, *written = _around(self._turn(message.role), content)
             pieces += [*here, before] if self.place == "own" else [before, *here]
             pieces += written
         return [one for one in (*pieces, Piece(self.opens)) if one.text]
@@ -95,13 +96,13 @@ class Chat(Part):
         """Return the text of messages."""
         return "".join(piece.text for piece in self.pieces(messages))
 
-    def turn(self, role: str) -> Turn:
+    def _turn(self, role: str) -> Turn:
         """Return what stands around the messages of a role."""
         return self.system if role == SYSTEM and self.system else self.user if role == USER else self.assistant
 
-    def _content(self, number: int, message: Message, begun: object = ()) -> Piece:
+    def _content(self, number: int, message: Message, *, begun: bool = False) -> Piece:
         """Return what is written of a message, whose turn may have begun with the system's text."""
-        text, cuts = message.content, [TRIMS[self.turn(message.role).trims]]
+        text, cuts = message.content, [TRIMS[self._turn(message.role).trims]]
         if self.thinks and message.role == ASSISTANT and THOUGHT in text:
             text = text.rpartition(THOUGHT)[2]
             cuts.insert(0, TRIMS[self.thinks])

@@ -102,17 +102,17 @@ def _single_float_error(source: Source) -> float:
     Of the longest text it is that of answers.
     """
     ledger = Ledger(factor=math.inf)
-    longest = ((source.verified_longest, SEEDS[0]),) if source.verified_longest else ()
+    longest = [(source.verified_longest, SEEDS[0])] if source.verified_longest else []
     for sizes, seed in (*itertools.product(source.verified_at, SEEDS), *longest):
         given = source.plan("predict").example(sizes, seed)
-        short = sizes is not source.verified_longest
-        with torch.no_grad(), contextlib.nullcontext() if short else keeping_no_maps(source.traced):
+        keeping = keeping_no_maps(source.traced) if sizes is source.verified_longest else contextlib.nullcontext()
+        with torch.no_grad(), keeping:
             found = source.traced.observe(*given)
             with in_float64(source.traced) as exact:
                 wanted = exact.observe(*given)
         for ours, theirs in zip(found.answers, wanted.answers, strict=True):
             ledger.compare("answers", ours.numpy(), theirs.numpy(), "")
-        for ours, theirs in zip(chain(*found.weights), chain(*wanted.weights), strict=True) if short else ():
+        for ours, theirs in zip(chain(*found.weights), chain(*wanted.weights), strict=True):
             ledger.compare("weights", ours.numpy(), theirs.numpy(), "", maps=True)
     return ledger.share
 

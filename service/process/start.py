@@ -34,5 +34,5 @@ def run(settings: Settings, worker: Worker | None = None) -> int:
         status, at_once = load_and_serve(settings, worker)
     if at_once:
         OUTPUT.close(seconds=0.1)
-        os._exit(status)  # a normal exit would wait for running threads
+        os._exit(status)  # an orderly stop would wait longer for who reads the last lines
     return status

@@ -674,21 +674,21 @@ def normalising_before(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-LETTERED_PARTS: Parts = {
+TROCR_PARTS: Parts = {
     "encoder": (r"encoder\.layers?\.\d+\.attention", "v_proj", "o_proj"),
     "decoder": (r"decoder\.layers\.\d+\.self_attn", "v_proj", "out_proj"),
     "cross": (r"decoder\.layers\.\d+\.encoder_attn", "v_proj", "out_proj"),
 }
-DESCRIBED_PARTS: Parts = {
-    "encoder": LETTERED_PARTS["encoder"],
+VIT_GPT2_PARTS: Parts = {
+    "encoder": TROCR_PARTS["encoder"],
     "decoder": (r"h\.\d+\.attn", "c_attn", "c_proj"),
     "cross": (r"h\.\d+\.crossattention", "c_attn", "c_proj"),
 }
-READER_TOKENS = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "bos_token_id": 0}
+IMAGE_TO_TEXT_TOKENS = {"decoder_start_token_id": 2, "eos_token_id": 2, "pad_token_id": 1, "bos_token_id": 0}
 
 
-def reader(
-    encoder: Any, seen: dict[str, Any], decoder: Any, written: dict[str, Any], parts: Parts = LETTERED_PARTS
+def image_to_text(
+    encoder: Any, seen: dict[str, Any], decoder: Any, written: dict[str, Any], parts: Parts = TROCR_PARTS
 ) -> Reference:
     """A decoder of texts behind an encoder of pictures."""
     picture = {**SMALL, "intermediate_size": 24, "image_size": 8, "patch_size": 4, "layer_norm_eps": 1e-3}
@@ -696,18 +696,18 @@ def reader(
     def make() -> Any:
         halves = encoder(**{**picture, **seen}), decoder(vocab_size=300, **written)
         config = T.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
-            *halves, **READER_TOKENS, tie_word_embeddings=False, attn_implementation="eager"
+            *halves, **IMAGE_TO_TEXT_TOKENS, tie_word_embeddings=False, attn_implementation="eager"
         )
         return T.VisionEncoderDecoderModel(config)
 
     return Reference(make, parts)
 
 
-LETTERED = {
+SMALL_TROCR = {
     "d_model": 24, "decoder_layers": 3, "decoder_attention_heads": 4, "decoder_ffn_dim": 20,
     "max_position_embeddings": 40, "cross_attention_hidden_size": 16,
 }  # fmt: skip
-READS = {"generation_config.json": READER_TOKENS | {"max_length": 12}}
+IMAGE_TO_TEXT_RULES = {"generation_config.json": IMAGE_TO_TEXT_TOKENS | {"max_length": 12}}
 """The tokens and rules of a model that reads pictures."""
 
 
@@ -1570,46 +1570,47 @@ CASES = {
         T5_GENERATION, ending,
     ),
     "trocr": Case(
-        reader(T.ViTConfig, {"image_size": (8, 12), "qkv_bias": False}, T.TrOCRConfig, LETTERED), "image-to-text",
-        processor("ViTImageProcessor", 8, 12) | {"generation_config.json": READER_TOKENS | BEAMS}, roberta_bytes,
+        image_to_text(T.ViTConfig, {"image_size": (8, 12), "qkv_bias": False}, T.TrOCRConfig, SMALL_TROCR),
+        "image-to-text",
+        processor("ViTImageProcessor", 8, 12) | {"generation_config.json": IMAGE_TO_TEXT_TOKENS | BEAMS}, roberta_bytes,
         exported=True,
     ),
     "trocr-small": Case(
-        reader(T.DeiTConfig, {}, T.TrOCRConfig, {**LETTERED, "scale_embedding": True}), "image-to-text",
-        processor("DeiTImageProcessor", 8, 8, do_center_crop=False) | READS, roberta_bytes,
+        image_to_text(T.DeiTConfig, {}, T.TrOCRConfig, {**SMALL_TROCR, "scale_embedding": True}), "image-to-text",
+        processor("DeiTImageProcessor", 8, 8, do_center_crop=False) | IMAGE_TO_TEXT_RULES, roberta_bytes,
         options=("--image-size", "12x8"),
     ),
     "trocr-large": Case(
-        reader(
+        image_to_text(
             T.ViTConfig, {"qkv_bias": False}, T.TrOCRConfig,
             {
-                **LETTERED, "activation_function": "relu", "scale_embedding": True, "layernorm_embedding": False,
+                **SMALL_TROCR, "activation_function": "relu", "scale_embedding": True, "layernorm_embedding": False,
                 "use_learned_position_embeddings": False, "tie_word_embeddings": False,
             },
         ),
-        "image-to-text", processor("ViTImageProcessor", 8, 8) | READS, roberta_bytes,
+        "image-to-text", processor("ViTImageProcessor", 8, 8) | IMAGE_TO_TEXT_RULES, roberta_bytes,
     ),
     "trocr-beit": Case(
-        reader(
+        image_to_text(
             T.BeitConfig, {**OF_EACH_LAYER, "use_mean_pooling": False}, T.TrOCRConfig,
-            {**LETTERED, "cross_attention_hidden_size": None},
+            {**SMALL_TROCR, "cross_attention_hidden_size": None},
         ),
-        "image-to-text", processor("BeitImageProcessor", 8, 8) | READS, roberta_bytes,
+        "image-to-text", processor("BeitImageProcessor", 8, 8) | IMAGE_TO_TEXT_RULES, roberta_bytes,
     ),
     "vit-gpt2": Case(
-        reader(
+        image_to_text(
             T.ViTConfig, {}, T.GPT2Config,
             {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 48, "scale_attn_by_inverse_layer_idx": True},
-            DESCRIBED_PARTS,
+            VIT_GPT2_PARTS,
         ),
-        "image-to-text", processor("ViTImageProcessor", 8, 8) | READS, byte_pairs,
+        "image-to-text", processor("ViTImageProcessor", 8, 8) | IMAGE_TO_TEXT_RULES, byte_pairs,
     ),
     "dinov2-gpt2": Case(
-        reader(
+        image_to_text(
             T.Dinov2Config, {"mlp_ratio": 2}, T.GPT2Config,
-            {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 48, "tie_word_embeddings": False}, DESCRIBED_PARTS,
+            {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 48, "tie_word_embeddings": False}, VIT_GPT2_PARTS,
         ),
-        "image-to-text", processor("BitImageProcessor", 8, 8, **CROP) | READS, byte_pairs,
+        "image-to-text", processor("BitImageProcessor", 8, 8, **CROP) | IMAGE_TO_TEXT_RULES, byte_pairs,
     ),
     **pair(
         "clip",

@@ -14,7 +14,7 @@ from model.parts.embedding import Embedding
 from model.parts.stacks import PlainSizes, Wiring
 
 
-class BehindConfig(Config):
+class CrossAttentionConfig(Config):
     """What the configurations of such decoders have in common."""
 
     is_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
@@ -56,7 +56,7 @@ class TextDecoder(ABC, Generic[C]):
         return tensors
 
 
-def stack_behind(sizes: PlainSizes, source: int | None, wiring: Wiring) -> Decoder:
+def cross_stack(sizes: PlainSizes, source: int | None, wiring: Wiring) -> Decoder:
     """Compose the blocks of a decoder that looks at states `source` wide, by default as wide as its own."""
 
     def cross() -> MultiHeadAttention:

@@ -12,7 +12,7 @@ from export.checkpoints.building.family import ExportOptions, Family, made_by, r
 from export.checkpoints.building.image_family import VisionTransformerFamily
 from export.checkpoints.building.sequence_family import stack_names
 from export.checkpoints.building.tensor_names import UNUSED, Names, copy_of, cut, moved
-from export.checkpoints.building.text_decoder import BehindConfig, Parts, TextDecoder, stack_behind
+from export.checkpoints.building.text_decoder import CrossAttentionConfig, Parts, TextDecoder, cross_stack
 from export.checkpoints.families.beit import BEIT
 from export.checkpoints.families.deit import DEIT
 from export.checkpoints.families.dinov2 import DINOV2
@@ -26,7 +26,7 @@ from export.checkpoints.reading.generation_config import read_generation
 from export.checkpoints.reading.tokenizers.tokenizer import read_tokenizer, special_token
 from export.errors import CheckpointError
 from export.plan import Source
-from export.tasks.vision import image_to_text
+from export.tasks.image_to_text import image_to_text
 from model.architectures.transformer import PADDING_OFFSET
 from model.architectures.vision_encoder_decoder import VisionEncoderDecoder, VisionEncoderDecoderConfig
 from model.parts.embedding import Embedding, tied_linear
@@ -34,7 +34,7 @@ from model.parts.positions import SinusoidalPositions
 from model.parts.stacks import POST_NORM, PRE_NORM, PlainSizes
 
 
-class TrOCRConfig(BehindConfig):
+class TrOCRConfig(CrossAttentionConfig):
     """The decoder's part of `config.json`, of TrOCR."""
 
     vocab_size: Size = 50265
@@ -74,29 +74,29 @@ class TrOCRDecoder(TextDecoder[TrOCRConfig]):
             offset=offset,
             norm=nn.LayerNorm(width) if config.layernorm_embedding else None,
         )
-        return Parts(sizes, length, target, stack_behind(sizes, source, POST_NORM))
+        return Parts(sizes, length, target, cross_stack(sizes, source, POST_NORM))
 
 
-class BehindGPT2Config(BehindConfig, GPT2Config):
+class CrossGPT2Config(CrossAttentionConfig, GPT2Config):
     """The decoder's part of `config.json`, of a GPT-2."""
 
 
-class GPT2Decoder(TextDecoder[BehindGPT2Config]):
+class GPT2Decoder(TextDecoder[CrossGPT2Config]):
     """Blocks of a GPT-2 (Radford et al. 2019) that look at the source between their two branches."""
 
-    def compose(self, config: BehindGPT2Config, source: int | None) -> Parts:
+    def compose(self, config: CrossGPT2Config, source: int | None) -> Parts:
         """Compose the decoder of states `source` wide, by default as wide as its own."""
         own = GPT2.sizes(config)
         sizes = PlainSizes(own.width, own.layers, own.heads, own.hidden, own.activation, own.epsilon)
         target = own.embed(nn.Embedding(own.vocabulary, own.width))
-        return Parts(sizes, own.length, target, stack_behind(sizes, source, PRE_NORM))
+        return Parts(sizes, own.length, target, cross_stack(sizes, source, PRE_NORM))
 
-    def adapt(self, config: BehindGPT2Config, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def adapt(self, config: CrossGPT2Config, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Fold the scale of the scores into the queries."""
         return with_scales(config, tensors)
 
 
-LOOKING: Names = {
+CROSS_NAMES: Names = {
     "h.{}.ln_cross_attn": f"{BLOCK}.cross_norm",
     "h.{}.crossattention.q_attn": cut(f"{BLOCK}.cross.query", transposed=True),
     "h.{}.crossattention.c_attn": cut(f"{BLOCK}.cross.key", f"{BLOCK}.cross.value", transposed=True),
@@ -125,14 +125,14 @@ DECODERS: Mapping[str, TextDecoder[Any]] = {
         ),
         GPT2Decoder(
             "gpt2",
-            BehindGPT2Config,
+            CrossGPT2Config,
             {
                 **{
                     their: ours.replace("embed.", "target.") if isinstance(ours, str) else ours
                     for their, ours in GPT2.names.items()
                 },
                 **dict.fromkeys(GPT2.unused, UNUSED),
-                **LOOKING,
+                **CROSS_NAMES,
             },
             prefix=GPT2.prefix,
             output="lm_head",
@@ -156,13 +156,13 @@ class Config(BaseConfig):
 
 
 @dataclass(frozen=True)
-class Halves:
+class EncoderAndDecoder:
     """The encoder and the decoder of a checkpoint, and what is configured of each."""
 
     encoder: VisionTransformerFamily[Any]
-    seen: Any
+    encoder_config: Any
     decoder: TextDecoder[Any]
-    written: Any
+    decoder_config: Any
 
 
 VISION = "vision."
@@ -174,10 +174,10 @@ class VisionEncoderDecoderFamily(Family[Config]):
 
     command_options: ClassVar[str] = "--image-size"
 
-    def halves(self, config: Config) -> Halves:
+    def both(self, config: Config) -> EncoderAndDecoder:
         """Return what is configured. Raises CheckpointError for an encoder or a decoder that is not read."""
         encoder, decoder = _kind_of(ENCODERS, config, "encoder"), _kind_of(DECODERS, config, "decoder")
-        return Halves(
+        return EncoderAndDecoder(
             encoder,
             read_config(encoder.config, encoder.model_type, config.encoder, "encoder."),
             decoder,
@@ -186,52 +186,53 @@ class VisionEncoderDecoderFamily(Family[Config]):
 
     def body(self, config: Config) -> Names:
         """Return the names of both parts' tensors, and of what leads from one to the other."""
-        one = self.halves(config)
-        others = {name: UNUSED for names in (*one.encoder.heads.values(), one.encoder.unused) for name in names}
+        both = self.both(config)
+        others = {name: UNUSED for names in (*both.encoder.heads.values(), both.encoder.unused) for name in names}
         return {
             **moved(others, "encoder.", ""),
-            **moved(one.encoder.names, "encoder.", VISION),
-            **moved(one.decoder.names, f"decoder.{one.decoder.prefix}", ""),
+            **moved(both.encoder.names, "encoder.", VISION),
+            **moved(both.decoder.names, f"decoder.{both.decoder.prefix}", ""),
             "enc_to_dec_proj": "bridge",
         }
 
     def head_names(self, config: Config, task: Task) -> Names:
         """Return the output's name: its matrix is the embedding, unless the decoder says that it is not."""
-        one = self.halves(config)
-        output = f"decoder.{one.decoder.output}.weight"
-        return {output: copy_of("head.weight") if one.written.tie_word_embeddings else "head.weight"}
+        both = self.both(config)
+        output = f"decoder.{both.decoder.output}.weight"
+        return {output: copy_of("head.weight") if both.decoder_config.tie_word_embeddings else "head.weight"}
 
     def adapt(self, config: Config, module: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Change the tensors as their families do."""
         assert isinstance(module, VisionEncoderDecoder)  # noqa: S101 # for the type checker
-        one = self.halves(config)
+        both = self.both(config)
         seen = {name.removeprefix(VISION): tensor for name, tensor in tensors.items() if name.startswith(VISION)}
         written = {name: tensor for name, tensor in tensors.items() if not name.startswith(VISION)}
-        changed = one.encoder.adapt(one.seen, module.vision, seen)
-        return {f"{VISION}{name}": tensor for name, tensor in changed.items()} | one.decoder.adapt(one.written, written)
+        seen = both.encoder.adapt(both.encoder_config, module.vision, seen)
+        written = both.decoder.adapt(both.decoder_config, written)
+        return {**{f"{VISION}{name}": tensor for name, tensor in seen.items()}, **written}
 
     def build(self, checkpoint: Checkpoint, options: ExportOptions, config: Config, task: Task) -> Source:
         """Compose the definition, fill it with the checkpoint's tensors, and return the source."""
         config = config.model_copy(
             update={part: without_keys(getattr(config, part), options.ignored) for part in ("encoder", "decoder")}
         )
-        one = self.halves(config)
-        rule = one.encoder.rule(checkpoint, options, one.seen)
+        both = self.both(config)
+        rule = both.encoder.rule(checkpoint, options, both.encoder_config)
         pictures = checkpoint.only(lambda name: name.startswith("encoder."))
         try:
-            seen = one.encoder.sizes(one.seen, (rule.height, rule.width), pictures)
+            seen = both.encoder.sizes(both.encoder_config, (rule.height, rule.width), pictures)
         except ValueError as error:
             raise CheckpointError(f"{CONFIG}: {error}; say another size with --image-size HEIGHTxWIDTH") from error
-        parts = one.decoder.compose(one.written, one.written.cross_attention_hidden_size)
+        parts = both.decoder.compose(both.decoder_config, both.decoder_config.cross_attention_hidden_size)
         sizes = VisionEncoderDecoderConfig(seen, parts.sizes, parts.target.tokens.num_embeddings, parts.length)
         module, unused = self.fill(
             VisionEncoderDecoder(
-                one.encoder.composed(one.seen, seen, nn.Identity()),
-                self._bridge(one, seen.width, parts.sizes.width),
+                both.encoder.composed(both.encoder_config, seen, nn.Identity()),
+                self._bridge(both, seen.width, parts.sizes.width),
                 parts.target,
                 parts.decoder,
                 tied_linear(parts.target.tokens)
-                if one.written.tie_word_embeddings
+                if both.decoder_config.tie_word_embeddings
                 else nn.Linear(parts.sizes.width, sizes.vocabulary, bias=False),
             ),
             checkpoint,
@@ -259,9 +260,9 @@ class VisionEncoderDecoderFamily(Family[Config]):
         )
 
     @staticmethod
-    def _bridge(one: Halves, seen: int, written: int) -> nn.Module:
+    def _bridge(both: EncoderAndDecoder, seen: int, written: int) -> nn.Module:
         """Return what leads from the encoder's states to those that the decoder looks at."""
-        said = one.written.cross_attention_hidden_size
+        said = both.decoder_config.cross_attention_hidden_size
         if said not in (None, seen):
             raise CheckpointError(
                 f"{CONFIG}: decoder.cross_attention_hidden_size must be the encoder's {seen}, given {said}"

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from export.errors import CheckpointError
-from tests.samples.checkpoints import READER_TOKENS, source_of
+from tests.samples.checkpoints import IMAGE_TO_TEXT_TOKENS, source_of
 from tests.samples.export_folders import configured, edit
 
 pytestmark = pytest.mark.families
@@ -39,9 +39,9 @@ def old(folder):
 
     def write(it):
         it["encoder"].update(OF_RELEASE_4)
-        it["decoder"].update(OF_RELEASE_4, **READER_TOKENS)
+        it["decoder"].update(OF_RELEASE_4, **IMAGE_TO_TEXT_TOKENS)
         it.update(processor_class="TrOCRProcessor", vocab_size=300, torch_dtype="float32")
-        for key in READER_TOKENS:
+        for key in IMAGE_TO_TEXT_TOKENS:
             it.pop(key, None)
 
     edit(folder, "config.json", write)

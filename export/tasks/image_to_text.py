@@ -26,8 +26,8 @@ from export.tasks.ports import (
     token_port,
 )
 from export.traced.generation import DecodeStep
+from export.traced.image_to_text import TracedVisionEncoderDecoder, VisionEncode
 from export.traced.images import Normalize
-from export.traced.vision import TracedVisionEncoderDecoder, VisionEncode
 from model.architectures.vision_encoder_decoder import VisionEncoderDecoder, VisionEncoderDecoderConfig
 
 SEEN = "vision.encoder.blocks.{}.attention"
