@@ -128,7 +128,7 @@ class LlamaSizes(DecoderConfig):
     rms_norm_eps: Epsilon = 1e-6
     tie_word_embeddings: bool = False
     rope_interleaved: Literal[False] = False
-    irrelevant_keys = frozenset({"is_llama_config", "pretraining_tp"})
+    irrelevant_keys = frozenset({"is_llama_config", "max_sequence_length", "pretraining_tp"})
 
     @property
     def head_width(self) -> int:

@@ -49,6 +49,7 @@ class SequenceConfig(BaseConfig):
     static_position_embeddings: bool | None = None
     extra_pos_embeddings: Literal[0, 2] | None = None
     add_bias_logits: Literal[False] = False
+    do_blenderbot_90_layernorm: Literal[False] = False
     is_encoder_decoder: Literal[True] = True  # type: ignore[assignment] # the other of two
     force_bos_token_to_be_generated: bool | None = False
     """Of older checkpoints; `read_generation` reads it."""

@@ -37,7 +37,7 @@ class Config(LlamaSizes):
     attention_bias: bool = False
     query_pre_attn_scalar: Annotated[float, Field(gt=0, strict=False)] = 256
     sliding_window: Size | None = 4096
-    sliding_window_pattern: Size = Field(6, alias="_sliding_window_pattern")
+    sliding_window_pattern: Size = 6
     layer_types: list[Literal["full_attention", "sliding_attention"]] | None = None
     rope_theta: Base = 1_000_000.0
     rope_local_base_freq: Base = 10_000.0
@@ -47,6 +47,7 @@ class Config(LlamaSizes):
     attn_logit_softcapping: None = None
     is_causal: Literal[True] = True
     use_bidirectional_attention: bool | None = None
+    irrelevant_keys = LlamaSizes.irrelevant_keys | {"_sliding_window_pattern"}
 
     @property
     def sees_all(self) -> bool:

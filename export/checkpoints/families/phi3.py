@@ -1,5 +1,7 @@
 """Phi-3 (Abdin et al. 2024): a Llama whose matrices are joined."""
 
+from typing import Literal
+
 from export.checkpoints.building.decoder_family import DecoderFamily
 from export.checkpoints.building.decoder_keys import (
     BLOCK,
@@ -25,11 +27,14 @@ class Config(LlamaSizes):
     max_position_embeddings: Size = 4096
     rms_norm_eps: Epsilon = 1e-5
     sliding_window: Size | None = None
+    attention_bias: Literal[False] = False
+    mlp_bias: Literal[False] = False
+    lm_head_bias: Literal[False] = False
     partial_rotary_factor: Share | None = None
     rope_theta: Base | None = None
     rope_scaling: PartialAngles | None = None
     rope_parameters: PartialAngles | None = None
-    irrelevant_keys = frozenset({"original_max_position_embeddings", "auto_map"})
+    irrelevant_keys = LlamaSizes.irrelevant_keys | {"original_max_position_embeddings", "auto_map"}
 
 
 class Phi3Family(DecoderFamily[Config]):

@@ -56,7 +56,8 @@ IRRELEVANT_KEYS = frozenset(
     attn_implementation n_special predict_special_tokens directionality pooler_fc_size pooler_num_attention_heads
     pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step embedding_dropout mlp_dropout
     deterministic_flash_attn reference_compile repad_logits_with_grad sparse_prediction sparse_pred_ignore_index
-    initializer_cutoff_factor tf_legacy_loss tie_encoder_decoder
+    initializer_cutoff_factor tf_legacy_loss tie_encoder_decoder tokenizer_model_max_length tokenizer_padding_side
+    unsloth_fixed unsloth_version _flash_attn_2_enabled cache_implementation
     """.split()
 )
 """Keys of any configuration that do not change what a trained model computes: training, bookkeeping, memory."""
@@ -77,6 +78,14 @@ Label = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, 
 """A class's name: what is no text is written as JSON writes it."""
 
 
+def _unquantized(given: object) -> None:
+    if given is not None:
+        raise ValueError("weights must not be quantized; export the checkpoint that these were made of")
+
+
+Unquantized = Annotated[None, BeforeValidator(_unquantized)]
+
+
 class Config(BaseModel):
     """The base of the families' configurations. An unknown key or value is refused by name."""
 
@@ -90,6 +99,11 @@ class Config(BaseModel):
     add_cross_attention: Literal[False] = False
     tie_word_embeddings: bool = True
     pruned_heads: dict[str, list[int]] = Field({}, max_length=0)
+    quantization_config: Unquantized = None
+    quantization: Unquantized = None
+    """Of MLX."""
+    compression_config: Unquantized = None
+    """Of older releases of compressed-tensors."""
 
     irrelevant_keys: ClassVar[frozenset[str]] = frozenset()
     """Further keys that change nothing for this family."""

@@ -179,7 +179,7 @@ def _sampling(given: Mapping[str, Any]) -> Sampling:
     """Return how tokens are drawn, by default (`do_sample`) or where a request asks, with the reference's defaults."""
     top_k = given.get("top_k")
     return Sampling(
-        temperature=given.get("temperature") or 1.0,  # 0 stands in files that do not sample
+        temperature=given.get("temperature") or 1.0,
         top_k=USUAL_TOP_K if top_k is None else top_k or None,
         top_p=given.get("top_p") or 1.0,
         min_p=given.get("min_p") or None,  # 0 switches it off
@@ -187,7 +187,7 @@ def _sampling(given: Mapping[str, Any]) -> Sampling:
         typical_p=given.get("typical_p"),
         epsilon_cutoff=given.get("epsilon_cutoff") or None,
         eta_cutoff=given.get("eta_cutoff") or None,
-        by_default=bool(given.get("do_sample")),
+        by_default=bool(given.get("do_sample")) and given.get("temperature") != 0,  # 0 is the most likely token
     )
 
 

@@ -54,6 +54,16 @@ def stored_sinusoids(dtype):
     return lambda: {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
 
 
+def gemma_of_release_4(folder):
+    def change(config):
+        del config["layer_types"], config["rope_parameters"]
+        scaling = {"rope_type": "linear", "factor": 2.0}
+        config |= {"rope_theta": 500, "rope_local_base_freq": 30, "rope_scaling": scaling}
+        config |= {"sliding_window_pattern": 3, "cache_implementation": "hybrid"}
+
+    edit(folder, "config.json", change)
+
+
 def in_halves(folder):
     held = load_file(folder / "model.safetensors")
     save_file({name: tensor.half() for name, tensor in held.items()}, folder / "model.safetensors")
@@ -185,6 +195,16 @@ LAYOUTS = {
         "bart",
         under_another_name("model.shared", "model.encoder.embed_tokens"),
     ),
+    "what trainers note in a configuration": (
+        "llama",
+        configured(unsloth_fixed=True, unsloth_version="2025.3.1", _flash_attn_2_enabled=True, max_sequence_length=9),
+    ),
+    "a Gemma of release 4": ("gemma3", gemma_of_release_4),
+    "a Phi that says which biases it has not": (
+        "phi3",
+        configured(attention_bias=False, mlp_bias=False, lm_head_bias=False, pretraining_tp=1),
+    ),
+    "a Pegasus as published": ("pegasus", configured(do_blenderbot_90_layernorm=False, extra_pos_embeddings=1)),
     "a shared matrix under the name of BART's head": ("bart", under_another_name("model.shared", "lm_head")),
 }
 
@@ -356,6 +376,7 @@ def test_an_older_bart_is_forced_to_begin_as_its_configuration_says(saved):
         ),
         ({"do_sample": False, "temperature": 0.0, "top_k": 0}, Sampling(top_p=1.0, by_default=False)),
         ({"do_sample": True, "top_k": None, "temperature": 0.7}, Sampling(temperature=0.7, top_k=50, top_p=1.0)),
+        ({"do_sample": True, "temperature": 0.0}, Sampling(top_k=50, top_p=1.0, by_default=False)),
     ],
 )
 def test_how_tokens_are_drawn_is_read_though_they_are_not_drawn_by_default(saved, written, wanted):
@@ -500,6 +521,7 @@ def test_near_layers_of_a_decoder_must_not_see_what_is_behind(saved):
         ("smollm3", "no_rope_layers", [1], "no_rope_layers must be of 4 layers, given 1"),
         ("phi3", "rope_scaling", {"type": "longrope"}, "rope_scaling.rope_type: Input should be 'default'"),
         ("gemma3", "final_logit_softcapping", 30.0, "final_logit_softcapping: Input should be null"),
+        ("phi3", "attention_bias", True, "attention_bias: Input should be False"),
         ("mistral", "num_key_value_heads", 3, "heads must be a multiple of key heads, given 4 and 3"),
     ],
 )
@@ -507,6 +529,15 @@ def test_what_a_decoder_does_not_compute_is_refused_by_name(saved, name, key, va
     folder = saved(name)
     configured(**{key: value})(folder)
     with pytest.raises(CheckpointError, match=words):
+        source_of(folder)
+
+
+@pytest.mark.parametrize("name", ["vit", "llama", "bart"])
+@pytest.mark.parametrize("key", ["quantization_config", "quantization"])
+def test_quantized_weights_are_refused_with_what_to_do(saved, name, key):
+    folder = saved(name)
+    configured(**{key: {"quant_method": "gptq", "bits": 4}}, unknown=1)(folder)
+    with pytest.raises(CheckpointError, match=f"{key}: weights must not be quantized; export the checkpoint that"):
         source_of(folder)
 
 
