@@ -26,6 +26,8 @@ BYTES_PER_PARAMETER = 10
 """While a graph is traced: the definition, the graph's own weights, and what moves from the one to the other."""
 VERIFYING_BYTES_PER_PARAMETER = 8
 """While it is compared: the definition, whose large matrices stay single floats, and a session."""
+DEFINITION_BYTES_PER_PARAMETER = 4
+"""While the definition answers of the longest text, before there is a session. This takes half as much for that."""
 BYTES_PER_SCORE = 20
 """Of one layer's attention, in float64: the scores, their softmax, and what was measured beside them."""
 BYTES_PER_STATE = 20
@@ -98,11 +100,12 @@ def file_bytes(source: Source, precision: Precision) -> int:
 def memory_bytes(source: Source, precision: Precision, extent: Extent) -> int:
     """Return the estimated peak of an export's memory, in bytes."""
     padded = rounds_of(source, extent)[-1][-1].sizes
-    maps = BYTES_PER_WEIGHT * padded["batch"] * _weights(source, padded)
+    maps, numbers = BYTES_PER_WEIGHT * padded["batch"] * _weights(source, padded), sum(_numbers(source).values())
     sizes = source.verified_longest or padded
     longest = BYTES_PER_SCORE * _scores(source, sizes) + BYTES_PER_STATE * _states(source, sizes)
-    verifying = LIBRARIES_BYTES + VERIFYING_BYTES_PER_PARAMETER * sum(_numbers(source).values()) + max(maps, longest)
-    return max(held_bytes(source, precision), verifying)
+    defined = DEFINITION_BYTES_PER_PARAMETER * numbers + longest
+    compared = VERIFYING_BYTES_PER_PARAMETER * numbers + max(maps, longest // 2)
+    return max(held_bytes(source, precision), LIBRARIES_BYTES + max(defined, compared))
 
 
 def held_bytes(source: Source, precision: Precision) -> int:

@@ -59,8 +59,6 @@ MAX_FACTOR = 100
 
 FACTOR = "limits multiplied by"
 
-GRADIENT_GRAPHS: set[Role] = set(GRADIENT_METHODS)
-
 
 @contextlib.contextmanager
 def unseen(name: str) -> Iterator[Callable[[str], object]]:
@@ -78,21 +76,21 @@ def verify(
     """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
 
     What is verified of each role happens within a `step`, on as many inputs as `extent` says.
-
     Where single floats cannot compute a definition within the limits, as with scores in the hundreds, the limits are
     those of its own error in single floats, and `FACTOR` is among what is returned.
     """
     try:
         return _verify(source, open_session, Ledger(precision), step, extent)
     except ExportError as error:
-        factor = 1.0
-        if precision == "fp32":
-            with step("its own error"):
-                factor = _single_float_error(source) * ERROR_MARGIN
-        if factor > MAX_FACTOR and not isinstance(error, MethodError):
-            raise ExportError(f"{error}; the model is too sharp for single floats, whatever computes it") from error
-        if not 1 < factor <= MAX_FACTOR:
-            raise
+        failed = error.with_traceback(None)  # whose frames hold a session
+    factor = 1.0
+    if precision == "fp32":
+        with step("its own error"):
+            factor = _single_float_error(source) * ERROR_MARGIN
+    if factor > MAX_FACTOR and not isinstance(failed, MethodError):
+        raise ExportError(f"{failed}; the model is too sharp for single floats, whatever computes it") from failed
+    if not 1 < factor <= MAX_FACTOR:
+        raise failed
     return {**_verify(source, open_session, Ledger(precision, factor), step, extent), FACTOR: factor}
 
 
@@ -130,7 +128,7 @@ def _verify(
             if plan.role == role:
                 check = verify_saliency if role == SALIENCY else functools.partial(verify_traced_graph, source)
                 with step(role) as ledger.doing:
-                    check(plan, open_session(plan.role), rounds, ledger)
+                    check(plan, open_session, rounds, ledger)
     if source.generation:
         with step("cached") as ledger.doing:
             compare_cached_with_uncached(source, open_session, rounds[-1][-1], ledger)
@@ -145,11 +143,11 @@ def _verify_derived_graphs(graphs: "_DerivedGraphs", open_session: OpenSession, 
     One graph is compared after the other, so that one session at a time holds a copy of the weights.
     """
     with step("predict") as graphs.ledger.doing:
-        graphs.verify_predictions(open_session("predict"))
+        graphs.verify_predictions(open_session)
     with step("attention") as graphs.ledger.doing:
         graphs.verify_maps(open_session("attention"))
     for role in graphs.plans:
-        if role in GRADIENT_GRAPHS:
+        if role in GRADIENT_METHODS:
             with step(role) as graphs.ledger.doing:
                 graphs.verify_explanations(role, open_session(role))
     if "inside" in graphs.plans:
@@ -182,15 +180,17 @@ class _DerivedGraphs:
         self.explained: Sequence[Array] = ()
         """What a graph that explains a score has returned of the last trial."""
 
-    def verify_predictions(self, session: ort.InferenceSession) -> None:
+    def verify_predictions(self, open_session: OpenSession) -> None:
         """Run the graph of predictions; `verify_maps` compares what it returned."""
-        source, plan = self.source, self.plans["predict"]
-        if source.verified_longest:
-            tensors = plan.example(source.verified_longest, SEEDS[0])
+        plan, longest = self.plans["predict"], self.source.verified_longest
+        if longest:  # before there is a session, which holds the weights once more
+            tensors = plan.example(longest, SEEDS[0])
             with torch.no_grad(), keeping_no_maps(self.exact):
                 wanted = self.exact.observe(*tensors).answers
-            compare_outputs(plan, session, tensors, wanted, source.verified_longest, self.ledger)
-            if source.generation:
+        session = open_session("predict")
+        if longest:
+            compare_outputs(plan, session, tensors, wanted, longest, self.ledger)
+            if self.source.generation:
                 self.longest = wanted[0][:, -1].numpy()
         for trial in chain(*self.ledger.each(self.rounds)):
             inputs = [tensor.numpy() for tensor in plan.example(trial.sizes, trial.seed)]

@@ -5,9 +5,8 @@ from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
-import onnxruntime as ort
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from contract.generation import COUNT, LIKELIEST, TOKENS
 from contract.input_rules import FILLED
@@ -31,34 +30,39 @@ TOP_K = 3
 
 
 def verify_traced_graph(
-    source: Source, plan: Plan, session: ort.InferenceSession, rounds: Sequence[Round], ledger: Ledger
+    source: Source, plan: Plan, open_session: OpenSession, rounds: Sequence[Round], ledger: Ledger
 ) -> None:
     """Compare an encode or decode graph with the module that it was traced from, in float64.
 
     It is compared at the longest too, but for a step whose caches are encoded: `compare_last_step` does that.
     """
     count: Controls = {COUNT: torch.tensor([TOP_K])} if plan.role == "decode" else {}
+    compared_at_longest = plan.role == "encode" or (plan.role == "decode" and not _begun(source))
     traced = plan.without_ports((), {LIKELIEST, TOKENS})  # these are compared with the logits instead
 
-    def compare(exact: nn.Module, sizes: Sizes, seed: int, last: Controls | None = None) -> list[Array]:
-        tensors = plan.example(sizes, seed, {**count, **(last or {})})
+    def defined(exact: nn.Module, sizes: Sizes, seed: int, last: Controls) -> tuple[list[Tensor], list[Tensor]]:
+        tensors = plan.example(sizes, seed, {**count, **last})
         taken = tensors[: len(tensors) - len(count)]
         with torch.no_grad(), nullcontext() if plan.role == "align" else keeping_no_maps(exact):
             wanted = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in taken))
-        answers = compare_outputs(traced, session, tensors, list(wanted), sizes, ledger)
+        return tensors, list(wanted)
+
+    def compare(sizes: Sizes, tensors: list[Tensor], wanted: list[Tensor]) -> list[Array]:
+        answers = compare_outputs(traced, session, tensors, wanted, sizes, ledger)
         if count:
             got = run(plan, session, [tensor.numpy() for tensor in tensors])
             _compare_top_k(source, plan, got, format_sizes(sizes), ledger)
         return answers
 
     with in_float64(plan.module, ledger.precision) as exact:
-        longest = source.verified_longest
-        if longest and plan.role == "encode":
-            compare(exact, longest, SEEDS[0])
-        if longest and plan.role == "decode" and not _begun(source):
-            compare(exact, longest, SEEDS[0], {"position": torch.tensor([longest["capacity"] - 1])})
+        longest = source.verified_longest if compared_at_longest else None
+        last = {"position": torch.tensor([longest["capacity"] - 1])} if longest and plan.role == "decode" else {}
+        at_longest = defined(exact, longest, SEEDS[0], last) if longest else None
+        session = open_session(plan.role)  # which holds the weights once more
+        if longest and at_longest:
+            compare(longest, *at_longest)
         for trials in ledger.each(rounds):
-            found = [compare(exact, trial.sizes, trial.seed) for trial in trials]
+            found = [compare(trial.sizes, *defined(exact, trial.sizes, trial.seed, {})) for trial in trials]
             for one, other in pairwise(found):
                 require_difference(traced, one, other, trials[-1].sizes)
     compare_alone_with_batch(plan, session, rounds[-1][-1], ledger, lambda _: count)

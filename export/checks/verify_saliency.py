@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import onnxruntime as ort
-
-from export.checks.comparison import Ledger, compare_alone_with_batch, require_difference, run
+from export.checks.comparison import Ledger, OpenSession, compare_alone_with_batch, require_difference, run
 from export.checks.trials import Round
 from export.plan import Plan
 
@@ -12,8 +10,9 @@ LEAST = 0.01
 """The largest difference is a share of the largest value, or of this."""
 
 
-def verify_saliency(plan: Plan, session: ort.InferenceSession, rounds: Sequence[Round], ledger: Ledger) -> None:
+def verify_saliency(plan: Plan, open_session: OpenSession, rounds: Sequence[Round], ledger: Ledger) -> None:
     """Compare what stands out in the pictures of the last round with the definition, in single floats."""
+    session = open_session(plan.role)
     ledger, (output,), found = ledger.in_precision("fp32"), plan.outputs, []
     for trial in rounds[-1]:
         pictures = plan.example(trial.sizes, trial.seed)

@@ -76,7 +76,7 @@ def test_another_graph_than_the_definition_is_no_saliency():
     rounds = [(Trial({"batch": 1}, 2, False), Trial({"batch": 2}, 1, False))]
 
     def verified(graph):
-        verify_saliency(plan, ort.InferenceSession(graph.SerializeToString()), rounds, ledger)
+        verify_saliency(plan, lambda _: ort.InferenceSession(graph.SerializeToString()), rounds, ledger)
         return ledger.worst["saliency: encoder"]
 
     assert verified(saliency_graph(plan, 20)) < 1e-6
