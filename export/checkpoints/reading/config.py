@@ -46,18 +46,19 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 IRRELEVANT_KEYS = frozenset(
     """
-    _commit_hash _name_or_path _num_labels architectures dtype finetuning_task label2id model_type name_or_path
-    tokenizer_class torch_dtype torchscript transformers.js_config transformers_version use_bfloat16 use_cache
-    activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop classif_dropout classifier_dropout
-    decoder_layerdrop drop_path_rate dropout embd_pdrop encoder_layerdrop hidden_dropout_prob qa_dropout resid_pdrop
-    seq_classif_dropout summary_first_dropout gradient_checkpointing init_std initializer_factor initializer_range
-    layerscale_value output_attentions output_hidden_states output_past return_dict task_specific_params
-    chunk_size_feed_forward prefix sep_token_id cls_token_id mask_token_id _attn_implementation_autoset
-    attn_implementation n_special predict_special_tokens directionality pooler_fc_size pooler_num_attention_heads
-    pooler_num_fc_layers pooler_size_per_head pooler_type replacing_rate save_step embedding_dropout mlp_dropout
-    deterministic_flash_attn reference_compile repad_logits_with_grad sparse_prediction sparse_pred_ignore_index
-    initializer_cutoff_factor tf_legacy_loss tie_encoder_decoder tokenizer_model_max_length tokenizer_padding_side
-    unsloth_fixed unsloth_version _flash_attn_2_enabled cache_implementation
+    _commit_hash _model_name_or_path _name_or_path _num_labels architectures dtype finetuning_task label2id
+    model_type name_or_path tokenizer_class torch_dtype torchscript transformers.js_config transformers_version
+    use_bfloat16 use_cache activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop
+    classif_dropout classifier_dropout decoder_layerdrop drop_path_rate dropout embd_pdrop encoder_layerdrop
+    hidden_dropout_prob qa_dropout resid_pdrop seq_classif_dropout summary_first_dropout gradient_checkpointing
+    init_std initializer_factor initializer_range layerscale_value output_attentions output_hidden_states
+    output_past return_dict task_specific_params chunk_size_feed_forward prefix sep_token_id cls_token_id
+    mask_token_id unk_token_id _attn_implementation_autoset attn_implementation n_special predict_special_tokens
+    directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
+    replacing_rate save_step embedding_dropout mlp_dropout deterministic_flash_attn reference_compile
+    repad_logits_with_grad sparse_prediction sparse_pred_ignore_index initializer_cutoff_factor tf_legacy_loss
+    tie_encoder_decoder tokenizer_model_max_length tokenizer_padding_side unsloth_fixed unsloth_version
+    _flash_attn_2_enabled cache_implementation
     """.split()
 )
 """Keys of any configuration that do not change what a trained model computes: training, bookkeeping, memory."""

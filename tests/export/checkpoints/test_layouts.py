@@ -199,6 +199,10 @@ LAYOUTS = {
         "llama",
         configured(unsloth_fixed=True, unsloth_version="2025.3.1", _flash_attn_2_enabled=True, max_sequence_length=9),
     ),
+    "what a conversion of GGUF notes in a configuration": (
+        "llama",
+        configured(_model_name_or_path="Small 1M", unk_token_id=0, bos_token_id=1, eos_token_id=2),
+    ),
     "a Gemma of release 4": ("gemma3", gemma_of_release_4),
     "a Phi that says which biases it has not": (
         "phi3",
