@@ -100,6 +100,7 @@ def check_losses_of_bits(
 
 def open_session(folder: Path, role: Role) -> ort.InferenceSession:
     """Open a graph as the service does: what explains a score reads the weights of a larger model from their file."""
+    trim_heap()  # what was freed is not in use, and a session holds the weights once more
     options = ort.SessionOptions()
     options.log_severity_level = 3  # what it warns of while it optimises a graph, nobody who exports can change
     options.intra_op_num_threads = torch.get_num_threads()  # as OMP_NUM_THREADS says
