@@ -69,6 +69,21 @@ def in_float64(module: M, precision: Precision = "fp32") -> Iterator[M]:
                 tensor.data = tensor.data.float()
 
 
+@contextlib.contextmanager
+def rounded(module: nn.Module, precision: Precision) -> Iterator[None]:
+    """Let a definition in single floats read its matrices within a block as a precision of `ROUNDED` rounds them."""
+    read = ROUNDED.get(precision, Tensor.double)
+    kept = _kept(module, rounded=True) if precision in ROUNDED else []
+    layers: list[Any] = [part for part in kept if type(part) is nn.Linear]
+    try:
+        for layer in layers:
+            layer.forward = functools.partial(_linear, layer, lambda rows: read(rows).float())
+        yield
+    finally:
+        for layer in layers:
+            layer.__dict__.pop("forward", None)
+
+
 def in_single_floats(exact: M) -> M:
     """Return a copy in single floats of a definition that computes in float64; both read the same large matrices."""
     shared = {id(part.weight): part.weight for part in _kept(exact)}

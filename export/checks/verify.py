@@ -27,7 +27,7 @@ from export.checks.comparison import (
     require_difference,
     run,
 )
-from export.checks.exact import in_float64, in_single_floats
+from export.checks.exact import in_float64, in_single_floats, rounded
 from export.checks.inside_reference import draw_cells, inside, without_hidden
 from export.checks.reference import (
     CASES,
@@ -51,8 +51,9 @@ from model.methods.states import likeness
 Step: TypeAlias = Callable[[str], contextlib.AbstractContextManager[Callable[[str], object]]]
 """What a role is verified within. It is given the role's name, and yields what is told which shape is compared."""
 
-ERROR_MARGIN = 4
-"""A graph may differ by this multiple of the error that its definition has in single floats."""
+ERROR_MARGIN: Mapping[Precision, int] = {"fp32": 4, "int4": 16}
+"""A graph may differ by this multiple of the error that its definition has in single floats: the kernel of 4 bits adds
+products one after the other, not in parts."""
 
 MAX_FACTOR = 100
 """A model whose error in single floats would need limits larger than this multiple is not exported."""
@@ -76,17 +77,16 @@ def verify(
     """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
 
     What is verified of each role happens within a `step`, on as many inputs as `extent` says.
-    Where single floats cannot compute a definition within the limits, as with scores in the hundreds, the limits are
-    those of its own error in single floats, and `FACTOR` is among what is returned.
+    Where single floats cannot compute a definition within them, limits are of its own error: `FACTOR` is returned too.
     """
     try:
         return _verify(source, open_session, Ledger(precision), step, extent)
     except ExportError as error:
         failed = error.with_traceback(None)  # whose frames hold a session
     factor = 1.0
-    if precision == "fp32":
+    if margin := ERROR_MARGIN.get(precision):
         with step("its own error"):
-            factor = _single_float_error(source) * ERROR_MARGIN
+            factor = _single_float_error(source, precision) * margin
     if factor > MAX_FACTOR and not isinstance(failed, MethodError):
         raise ExportError(f"{failed}; the model is too sharp for single floats, whatever computes it") from failed
     if not 1 < factor <= MAX_FACTOR:
@@ -94,7 +94,7 @@ def verify(
     return {**_verify(source, open_session, Ledger(precision, factor), step, extent), FACTOR: factor}
 
 
-def _single_float_error(source: Source) -> float:
+def _single_float_error(source: Source, precision: Precision = "fp32") -> float:
     """Return the error of a definition in single floats, of weights and answers, as a multiple of the limits.
 
     Of the longest text it is that of answers.
@@ -104,9 +104,9 @@ def _single_float_error(source: Source) -> float:
     for sizes, seed in (*itertools.product(source.verified_at, SEEDS), *longest):
         given = source.plan("predict").example(sizes, seed)
         keeping = keeping_no_maps(source.traced) if sizes is source.verified_longest else contextlib.nullcontext()
-        with torch.no_grad(), keeping:
+        with torch.no_grad(), keeping, rounded(source.traced, precision):
             found = source.traced.observe(*given)
-            with in_float64(source.traced) as exact:
+            with in_float64(source.traced, precision) as exact:
                 wanted = exact.observe(*given)
         for ours, theirs in zip(found.answers, wanted.answers, strict=True):
             ledger.compare("answers", ours.numpy(), theirs.numpy(), "")
@@ -293,9 +293,9 @@ class _DerivedGraphs:
                 raise
             own = Ledger(factor=math.inf)
             compare(own, defined(in_single_floats(self.exact)), wanted)
-            if not own.share * ERROR_MARGIN <= MAX_FACTOR:
+            if not own.share * ERROR_MARGIN["fp32"] <= MAX_FACTOR:
                 raise
-            wider = replace(ledger, factor=max(ledger.factor, own.share * ERROR_MARGIN))
+            wider = replace(ledger, factor=max(ledger.factor, own.share * ERROR_MARGIN["fp32"]))
             compare(wider, found, wanted)
             what = f"{role}: {FACTOR}"
             ledger.worst[what] = max(ledger.worst.get(what, 0.0), wider.factor)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from export.checks import exact
-from export.checks.exact import in_float64, in_single_floats
+from export.checks.exact import in_float64, in_single_floats, rounded
 from model.architectures.vit import vit
 from model.methods.attribution import Balanced
 from model.parts.embedding import tied_linear
@@ -50,6 +50,21 @@ def test_in_four_bits_each_layer_reads_its_matrix_rounded_and_an_embedding_stays
     with in_float64(model, "int4") as wide:
         torch.testing.assert_close(wide(tokens), wanted, rtol=1e-6, atol=1e-6)
         assert torch.equal(wide.embed(tokens), embedded)
+
+
+def test_single_floats_are_rounded_to_four_bits_for_a_while():
+    model, tokens = sharpened(Tied()), torch.tensor([[3, 29, 0]])
+    before, wanted = model(tokens), rounded_model(model)(tokens)
+    with rounded(model, "int4"):
+        found = model(tokens)
+        with in_float64(model, "int4") as wide:
+            torch.testing.assert_close(wide(tokens), wanted, rtol=1e-6, atol=1e-6)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+    assert (found - before).abs().max() > 0.01
+    with rounded(model, "fp32"):
+        assert torch.equal(model(tokens), before)
+    assert torch.equal(model(tokens), before)
 
 
 @pytest.mark.parametrize("balanced", [False, True])

@@ -300,6 +300,11 @@ def test_what_single_floats_err_is_measured_at_the_longest_too(monkeypatch):
     assert lengths[-2:] == [LONG, LONG]
 
 
+def test_what_single_floats_err_of_four_bits_is_that_of_rounded_matrices():
+    source = continuer(GPTConfig(40, length=LONG, width=32, layers=1, heads=2, hidden=32))
+    assert 0 < _single_float_error(source, "int4") < 1
+
+
 def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
     source, folder = sharp
     with pytest.raises(ExportError, match="raw: encoder: must agree within"):
@@ -307,6 +312,6 @@ def test_what_differs_by_more_than_single_floats_err_is_refused(sharp):
 
 
 def test_a_model_that_is_too_sharp_for_single_floats_is_refused_with_that_reason(sharp, monkeypatch):
-    monkeypatch.setattr("export.checks.verify._single_float_error", lambda _: 1000.0)
+    monkeypatch.setattr("export.checks.verify._single_float_error", lambda *_: 1000.0)
     with pytest.raises(ExportError, match=r"must agree within .*; the model is too sharp for single floats"):
         verify(sharp[0], opened(sharp[1]))
