@@ -69,7 +69,7 @@ def leave(status: int) -> NoReturn:
     """End the process at once: all that it held is given back by now.
 
     The interpreter's own end takes a while with large models, and a thread that comes back from the runtime meanwhile
-    would abort the process.
+    can abort the process.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # nobody reads it
