@@ -77,7 +77,7 @@ def verify(
     """Return the worst differences found, or raise ExportError. The sessions run the files that will be packed.
 
     What is verified of each role happens within a `step`, on as many inputs as `extent` says.
-    Where single floats cannot compute a definition within them, limits are of its own error: `FACTOR` is returned too.
+    Limits that single floats cannot hold become those of the definition's own error in them: `FACTOR` is returned then.
     """
     try:
         return _verify(source, open_session, Ledger(precision), step, extent)
