@@ -228,6 +228,10 @@ CASES = {
     "2049 texts": (GENERATE, {"json": {"inputs": ["x"] * 2049}}, 422, "inputs: must be 1 to 2048, given 2049"),
     "a number as text": (GENERATE, {"json": {"inputs": 5}}, 422, "inputs: must be a string or a list of strings"),
     "nothing": (GENERATE, {"json": {}}, 422, "inputs: must be in the document; this model takes texts, a string or a list"),
+    "a chat": (
+        GENERATE, {"json": {"messages": [{"role": "user", "content": "secret"}]}}, 422,
+        "messages: this model takes none, since its checkpoint has no template of chats; send inputs",
+    ),
     "a misspelled input": (GENERATE, {"json": {"input": "x"}}, 422, "inputs: must be in the document"),
     "10^9 tokens": (GENERATE, {"json": {"inputs": "x", "max_new_tokens": 10**9}}, 422, "max_new_tokens: at most 16, given 1000000000"),
     "10^6 beams": (GENERATE, {"json": {"inputs": "x", "num_beams": 10**6}}, 422, "num_beams: at most 8, given 1000000"),

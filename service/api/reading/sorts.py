@@ -137,7 +137,7 @@ class Questions(Texts):
 
 
 class Prompts(Texts):
-    """Texts that are continued, or the messages of a chat."""
+    """Texts that are continued or turned into others, or the messages of a chat."""
 
     read = staticmethod(read_prompts)
 
@@ -163,7 +163,11 @@ def _of_base64(name: str, text: str) -> bytes:
 Sort: TypeAlias = Files | Texts
 SORTS: dict[str, Sort] = {"image": Files(IMAGE), "text": Texts(), "sound": Files(SOUND), "graph": Graphs()}
 """By the modality of an input's rule."""
-SORTS_OF_TASKS: dict[Task, Sort] = {"question-answering": Questions(), "text-generation": Prompts()}
+SORTS_OF_TASKS: dict[Task, Sort] = {
+    "question-answering": Questions(),
+    "text-generation": Prompts(),
+    "text2text-generation": Prompts(),
+}
 """Of tasks whose inputs have a form of their own."""
 
 
