@@ -247,6 +247,16 @@ def test_every_setting_that_is_named_exists():
     assert not {(setting, name) for setting, name in found if setting not in known}
 
 
+@pytest.mark.parametrize("paper", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_class_and_constant_that_is_named_exists(paper):
+    named = set(re.findall(r"`([A-Z][A-Za-z0-9_]{3,})`", (ROOT / paper).read_text()))
+    listing = ["git", "ls-files", "*.py", "*.js", "Makefile"]
+    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    written = "\n".join((ROOT / name).read_text() for name in listed if (ROOT / name).is_file())
+    assert named
+    assert named <= set(re.findall(r"\w+", written))
+
+
 @pytest.mark.parametrize("name", sorted(file.parent.name for file in BUNDLED.glob("*/model.safetensors")))
 def test_a_card_says_how_many_parameters_there_are(name):
     count = sum(parameter.numel() for parameter in build(name).parameters())
